@@ -1,0 +1,62 @@
+# Two commands on a machine with Python 3.11, pip and make:  make demo   make test
+PYTHON ?= python3
+# What MLX computes on: cpu or cuda on Linux. On a Mac both mean Metal, which the base wheel brings.
+DEVICE ?= cpu
+export UV_SYSTEM_CERTS := 1
+TOOLS := .tools/bin
+VENV := .venv/bin
+PROTOS := $(sort $(shell find proto -name '*.proto'))
+SERVICES := $(filter %_service.proto,$(PROTOS))
+PROTOC = PATH=$(CURDIR)/$(TOOLS):$$PATH $(TOOLS)/python -m grpc_tools.protoc -Iproto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test serve check gen released lock clean
+
+help: ## Show the targets
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
+
+demo: .venv/ready ## Start the engine and the gateway, ask one request three ways, stop
+	@$(VENV)/dicast demo
+
+test: .venv/ready ## Run the tests
+	$(VENV)/python -m pytest
+
+serve: .venv/ready ## Keep the engine and the gateway up until Ctrl-C
+	@exec $(VENV)/dicast up
+
+check: .venv/ready ## Lint, types, import rules, contract, generated code up to date
+	$(TOOLS)/buf lint
+	$(TOOLS)/buf format --diff --exit-code
+	$(TOOLS)/buf breaking --against proto/released.binpb
+	$(VENV)/ruff check .
+	$(VENV)/ruff format --check .
+	$(VENV)/mypy
+	$(VENV)/lint-imports
+	$(MAKE) gen
+	git diff --exit-code client/src/dicast/v1
+
+gen: .tools/ready ## Regenerate the protobuf code
+	$(PROTOC) --python_out=client/src --mypy_out=quiet:client/src $(PROTOS)
+	$(PROTOC) --grpc_python_out=client/src --mypy_grpc_out=quiet:client/src $(SERVICES)
+
+released: .tools/ready ## Make today's contract the one that later changes must not break
+	$(TOOLS)/buf build --exclude-source-info -o proto/released.binpb
+
+lock: .tools/ready ## Resolve the versions of all dependencies anew
+	$(TOOLS)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate \
+	  --no-emit-index-url --no-emit-package dicast --group dev --extra cpu \
+	  client/pyproject.toml server/pyproject.toml gateway/pyproject.toml -o requirements/constraints.txt
+
+.tools/ready: requirements/tools.txt
+	$(PYTHON) -m venv .tools
+	$(TOOLS)/pip install --quiet --disable-pip-version-check -r requirements/tools.txt
+	touch $@
+
+.venv/ready: .tools/ready requirements/constraints.txt pyproject.toml client/pyproject.toml server/pyproject.toml gateway/pyproject.toml
+	$(TOOLS)/uv venv --quiet --allow-existing --python $(PYTHON) .venv
+	$(TOOLS)/uv pip install --quiet --python .venv -c requirements/constraints.txt \
+	  -e ./client -e "./server[$(DEVICE)]" -e ./gateway --group dev
+	touch $@
+
+clean: ## Remove the environments
+	rm -rf .venv .tools

@@ -1,0 +1,1 @@
+"""The messages and stubs of proto package dicast.v1, generated: see `make gen`."""
