@@ -5,14 +5,17 @@ import pickle
 from typing import Any
 
 import pytest
-from dicast import jsontext
 from hypothesis import given
 from hypothesis import strategies as st
+
+from dicast import jsontext
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
 VALUES = st.recursive(
-    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4), max_leaves=12
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
 )
 
 

@@ -1,0 +1,1 @@
+"""Questions, passes and answers: pure logic that is tested on scripted scores, without a model."""

@@ -1,0 +1,193 @@
+"""The engine thread: owns the model and all arrays, and gives every request a forward in turn."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import mlx.core as mx
+
+from dicast_server.engine.reader import Reader, Tally, Work
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+class EngineStoppedError(Exception):
+    """The engine has ended: it runs no request any more."""
+
+
+class Listener(Protocol):
+    """Who hears of a request. All calls come from the engine thread and must return at once."""
+
+    def results(self, results: list[Any]) -> None:
+        """Results that a forward completed."""
+
+    def finished(self, tally: Tally) -> None:
+        """The request is done; nothing follows."""
+
+    def failed(self, error: BaseException) -> None:
+        """The request failed; nothing follows."""
+
+
+@dataclass(slots=True)
+class Job(Generic[Result]):
+    """One request on its way through the engine."""
+
+    work: Work[Result]
+    listener: Listener
+    tally: Tally = field(default_factory=Tally)
+    steps: Generator[list[Result], None, None] | None = None
+    stopped: bool = False
+
+    def stop(self) -> None:
+        """Give up: no further forward runs, the listener hears nothing more. From any thread, any time."""
+        self.stopped = True
+
+
+class Engine:
+    """Runs requests on a thread of its own, one forward each in turn.
+
+    `load` builds the reader on that thread, because MLX's streams belong to threads. At most
+    `max_active` requests take turns, which bounds the prefixes in memory; more wait in order of
+    arrival. How many may wait is the caller's to bound.
+    """
+
+    def __init__(self, load: Callable[[], Reader], max_active: int = 8) -> None:
+        self._load = load
+        self._max_active = max_active
+        self._changed = threading.Condition()
+        self._waiting: deque[Job[Any]] = deque()
+        self._active: deque[Job[Any]] = deque()
+        self._closing = False
+        self._death: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="dicast-engine", daemon=True)
+
+    def start(
+        self,
+        started: Callable[[Reader | None, BaseException | None], None],
+        died: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Start the thread.
+
+        `started` hears, on it, of the reader or of the reason why there is none; `died` hears when the
+        thread ends though nobody closed it.
+        """
+        self._started = started
+        self._died = died
+        self._thread.start()
+
+    def submit(self, work: Work[Result], listener: Listener) -> Job[Result]:
+        """Queue a request.
+
+        Raises:
+            EngineStoppedError: the thread has ended.
+        """
+        job = Job(work, listener)
+        with self._changed:
+            if self._death is not None or self._closing:
+                raise EngineStoppedError("the engine has stopped")
+            self._waiting.append(job)
+            self._changed.notify()
+        return job
+
+    @property
+    def load(self) -> int:
+        """Requests that wait or run."""
+        with self._changed:
+            return len(self._waiting) + len(self._active)
+
+    @property
+    def alive(self) -> bool:
+        """Whether requests are still being run."""
+        return self._death is None and self._thread.is_alive()
+
+    def close(self) -> None:
+        """End the thread before its next forward; requests that are left fail with EngineStoppedError."""
+        with self._changed:
+            self._closing = True
+            self._changed.notify()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._serve()
+        except BaseException as error:
+            log.exception("the engine thread died")
+            self._end(error)
+            self._died()
+        else:
+            self._end(EngineStoppedError("the engine was closed"))
+        finally:
+            # A thread that ran MLX and ends with its streams open aborts the process at exit.
+            mx.clear_streams()
+
+    def _serve(self) -> None:
+        try:
+            reader = self._load()
+        except Exception as error:
+            self._started(None, error)
+            return
+        self._started(reader, None)
+        while self._admit():
+            job = self._active.popleft()
+            if job.stopped:
+                _close(job)
+            elif self._step(job, reader):
+                self._active.append(job)
+
+    def _admit(self) -> bool:
+        """Move waiting requests into the turn; wait where there is none. False: time to end."""
+        with self._changed:
+            while not self._closing:
+                while self._waiting and len(self._active) < self._max_active:
+                    job = self._waiting.popleft()
+                    if not job.stopped:
+                        self._active.append(job)
+                if self._active:
+                    return True
+                self._changed.wait()
+            return False
+
+    def _step(self, job: Job[Any], reader: Reader) -> bool:
+        """Run one forward of a request. False: the request is over."""
+        try:
+            if job.steps is None:
+                job.steps = reader.read(job.work, job.tally)
+            results = next(job.steps)
+        except StopIteration:
+            job.listener.finished(job.tally)
+            return False
+        except Exception as error:
+            # The fault of one request; the others go on.
+            job.listener.failed(error)
+            return False
+        except BaseException as error:
+            # The end of the thread, which hears only of the requests that are in its queues.
+            job.listener.failed(EngineStoppedError(str(error)))
+            raise
+        if results and not job.stopped:
+            job.listener.results(results)
+        return True
+
+    def _end(self, error: BaseException) -> None:
+        with self._changed:
+            self._death = error
+            left = [*self._active, *self._waiting]
+            self._active.clear()
+            self._waiting.clear()
+        for job in left:
+            _close(job)
+            if not job.stopped:
+                job.listener.failed(EngineStoppedError(str(error)))
+
+
+def _close(job: Job[Any]) -> None:
+    if job.steps is not None:
+        job.steps.close()

@@ -1,0 +1,144 @@
+"""Encode a user's text so that nothing in it can become a control token."""
+
+import copy
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from dicast_server.models.errors import ModelRefused
+
+# What may stand around a control token's spelling in a text that tries to forge one.
+_SURROUNDINGS = ("{}", " {}", "x{}x", "\n{}\n")
+# Neither an assigned character nor one that any vocabulary spells, so that it becomes the
+# unknown token where there is one.
+_UNKNOWN = "\U000e0042\ufdd0"
+
+
+@dataclass(frozen=True, slots=True)
+class TextEncoder:
+    """A fast tokenizer beside its double that recognises no added token.
+
+    Attributes:
+        full: the tokenizer as the model came with it, for text that we wrote ourselves.
+        plain: the double, for text that anybody wrote.
+        control: the ids that plain text must never become.
+        prefix: what the tokenizer puts before a sequence by itself, mostly one BOS, often nothing.
+    """
+
+    full: Tokenizer
+    plain: Tokenizer
+    control: frozenset[int]
+    prefix: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tokenizer: Any) -> "TextEncoder":
+        """Make the double and prove on every added token that it cannot be forged.
+
+        Args:
+            tokenizer: transformers' fast tokenizer, or mlx-lm's wrapper around one; it is left
+                as it is.
+
+        Raises:
+            ModelRefused: the tokenizer is a slow one, or its plain vocabulary spells a control
+                token.
+        """
+        # mlx-lm's wrapper hands on all attributes but the private ones, and is_fast is public.
+        if not getattr(tokenizer, "is_fast", False):
+            inner = getattr(tokenizer, "_tokenizer", tokenizer)
+            raise ModelRefused(
+                f"the tokenizer {type(inner).__name__} is written in Python, and only those with a "
+                "tokenizer.json are supported: convert it to a fast one."
+            )
+        described = json.loads(tokenizer.backend_tokenizer.to_str())
+        # Either of them would silently change what is encoded.
+        described.update(truncation=None, padding=None)
+        full = _build(described)
+        plain = _build({**described, "added_tokens": [], "post_processor": None})
+        template = tokenizer.chat_template
+        control = _control(described["added_tokens"], plain, json.dumps(template, ensure_ascii=False))
+        return cls(full, plain, control, _prefix(full))
+
+    def encode_text(self, text: str) -> list[int]:
+        """The ids of a text in which no added token is recognised, special or not.
+
+        Nothing is put before or after it.
+        """
+        return self.encode_texts([text])[0]
+
+    def encode_texts(self, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of several texts; faster than one by one, and others run meanwhile."""
+        encoded = [each.ids for each in self.plain.encode_batch_fast(texts, add_special_tokens=False)]
+        for ids in encoded:
+            # Proved at load for every token by itself; a text in a million that finds another
+            # way is worth this look at each.
+            if not self.control.isdisjoint(ids):
+                raise ValueError("a text was encoded to a control token of the model")
+        return encoded
+
+    def without_marks(self) -> "TextEncoder":
+        """The same encoder whose double puts no mark before a text.
+
+        SentencePiece's tokenizers mark the beginning of a text, and some of them only where no
+        control token stands before it.
+        """
+        described = json.loads(self.plain.to_str())
+        described["normalizer"] = _unmarked(described["normalizer"], "normalizers")
+        described["pre_tokenizer"] = _unmarked(described["pre_tokenizer"], "pretokenizers")
+        return TextEncoder(self.full, _build(described), self.control, self.prefix)
+
+
+def _build(described: dict[str, Any]) -> Tokenizer:
+    return Tokenizer.from_str(json.dumps(described, ensure_ascii=False))
+
+
+def _prefix(full: Tokenizer) -> tuple[int, ...]:
+    bare = full.encode("x", add_special_tokens=False).ids
+    whole = full.encode("x", add_special_tokens=True).ids
+    for start in range(len(whole) - len(bare) + 1):
+        if whole[start : start + len(bare)] == bare:
+            return tuple(whole[:start])
+    return ()
+
+
+def _control(added: Iterable[dict[str, Any]], plain: Tokenizer, template: str) -> frozenset[int]:
+    """The added tokens' ids, less those that are a part of ordinary text.
+
+    Some vocabularies list ordinary text among the added tokens (Gemma its line breaks and HTML
+    tags): where such a token is not special, the plain vocabulary spells it too, and the chat
+    template does not use it, it is text.
+    """
+    tokens = {token["id"]: token for token in added}
+    unknown = set(plain.encode(_UNKNOWN, add_special_tokens=False).ids) & set(tokens)
+    attempts = [form.format(each["content"]) for each in tokens.values() for form in _SURROUNDINGS]
+    spelled: set[int] = set()
+    for encoding in plain.encode_batch_fast(attempts, add_special_tokens=False):
+        spelled.update(encoding.ids)
+    text = set(unknown)
+    for id_ in (spelled & set(tokens)) - unknown:
+        content: str = tokens[id_]["content"]
+        used = not content.isspace() and json.dumps(content, ensure_ascii=False)[1:-1] in template
+        if tokens[id_]["special"] or used:
+            raise ModelRefused(
+                f"the tokenizer spells its control token {content!r} in plain text too, so that a "
+                "user's text could forge it."
+            )
+        text.add(id_)
+    return frozenset(set(tokens) - text)
+
+
+def _unmarked(part: dict[str, Any] | None, children: str) -> dict[str, Any] | None:
+    """A normalizer or pre-tokenizer, described, without what marks a text's beginning."""
+    if part is None or part["type"] == "Prepend":
+        return None
+    part = copy.copy(part)
+    if part["type"] == "Metaspace":
+        part["prepend_scheme"] = "never"
+    elif part["type"] == "ByteLevel":
+        part["add_prefix_space"] = False
+    elif part["type"] == "Sequence":
+        kept = (_unmarked(child, children) for child in part[children])
+        part[children] = [child for child in kept if child is not None]
+    return part

@@ -1,0 +1,1 @@
+"""Ways of reading a decision out of a language model's scores: pure, one file each."""
