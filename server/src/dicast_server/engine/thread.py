@@ -64,6 +64,7 @@ class Engine:
         self._changed = threading.Condition()
         self._waiting: deque[Job[Any]] = deque()
         self._active: deque[Job[Any]] = deque()
+        self._current: Job[Any] | None = None
         self._closing = False
         self._death: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="dicast-engine", daemon=True)
@@ -100,7 +101,7 @@ class Engine:
     def load(self) -> int:
         """Requests that wait or run."""
         with self._changed:
-            return len(self._waiting) + len(self._active)
+            return len(self._waiting) + len(self._active) + (self._current is not None)
 
     @property
     def alive(self) -> bool:
@@ -135,25 +136,28 @@ class Engine:
             self._started(None, error)
             return
         self._started(reader, None)
-        while self._admit():
-            job = self._active.popleft()
+        while (job := self._next()) is not None:
             if job.stopped:
                 _close(job)
-            elif self._step(job, reader):
-                self._active.append(job)
+                goes_on = False
+            else:
+                goes_on = self._step(job, reader)
+            with self._changed:
+                self._current = None
+                if goes_on:
+                    self._active.append(job)
 
-    def _admit(self) -> bool:
-        """Move waiting requests into the turn; wait where there is none. False: time to end."""
+    def _next(self) -> Job[Any] | None:
+        """The request whose turn it is; waits where there is none. None: time to end."""
         with self._changed:
             while not self._closing:
                 while self._waiting and len(self._active) < self._max_active:
-                    job = self._waiting.popleft()
-                    if not job.stopped:
-                        self._active.append(job)
+                    self._active.append(self._waiting.popleft())
                 if self._active:
-                    return True
+                    self._current = self._active.popleft()
+                    return self._current
                 self._changed.wait()
-            return False
+            return None
 
     def _step(self, job: Job[Any], reader: Reader) -> bool:
         """Run one forward of a request. False: the request is over."""
@@ -168,10 +172,6 @@ class Engine:
             # The fault of one request; the others go on.
             job.listener.failed(error)
             return False
-        except BaseException as error:
-            # The end of the thread, which hears only of the requests that are in its queues.
-            job.listener.failed(EngineStoppedError(str(error)))
-            raise
         if results and not job.stopped:
             job.listener.results(results)
         return True
@@ -179,7 +179,8 @@ class Engine:
     def _end(self, error: BaseException) -> None:
         with self._changed:
             self._death = error
-            left = [*self._active, *self._waiting]
+            left = [*filter(None, [self._current]), *self._active, *self._waiting]
+            self._current = None
             self._active.clear()
             self._waiting.clear()
         for job in left:

@@ -1,0 +1,39 @@
+"""Settings of the engine: flags over environment over defaults, read once and passed down."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Serve a model over gRPC."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="DICAST_",
+        cli_prog_name="dicast serve",
+        cli_kebab_case=True,
+        cli_implicit_flags=True,
+        cli_hide_none_type=True,
+        protected_namespaces=(),
+        extra="ignore",
+    )
+
+    model: str = Field("smollm2-135m-instruct", description="model: a name, a folder or a .gguf file")
+    profile: Literal["stock", "openjev"] | None = Field(
+        None, description="prompt profile; by default the one that the model's name matches"
+    )
+    grpc_host: str = Field("127.0.0.1", description="address to listen on")
+    grpc_port: int = Field(50051, ge=0, le=65535, description="port to listen on; 0 picks a free one")
+    threads: int | None = Field(None, ge=1, le=1024, description="BLAS threads on a CPU; default: one a core")
+    forward_tokens: int = Field(128, ge=8, le=4096, description="most tokens in one forward")
+    in_flight: int = Field(64, ge=1, le=100_000, description="requests that may wait or run at once")
+    default_deadline: float = Field(60.0, gt=0, description="seconds for a call without a deadline")
+    max_deadline: float = Field(600.0, gt=0, description="most seconds that a call may take")
+    drain: float = Field(30.0, ge=0, description="seconds for calls in flight at the end")
+    min_option_mass: float = Field(
+        0.05, ge=0, le=1, description="least probability on the options' letters for a model to be served"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")

@@ -1,0 +1,1 @@
+"""The gRPC service: limits, plans, deadlines, statuses. It never touches an array."""

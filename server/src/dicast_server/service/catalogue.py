@@ -1,0 +1,157 @@
+"""ModelService, and which name means which model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from google.protobuf import timestamp_pb2
+
+from dicast.v1 import model_service_pb2 as pb
+from dicast.v1.model_service_pb2_grpc import ModelServiceServicer
+from dicast_server.readouts import letters
+from dicast_server.service import failures
+from dicast_server.service.calls import Context, call
+from dicast_server.service.host import Host, Status
+from dicast_server.service.limits import Limits
+
+DEFAULT_ALIASES = ("jev-latest", "jev-preview")
+"""Names that clients of System One send unasked; they mean the default model."""
+
+_STATUSES = {
+    Status.STARTING: pb.Model.STATUS_STARTING,
+    Status.READY: pb.Model.STATUS_READY,
+    Status.REFUSED: pb.Model.STATUS_REFUSED,
+}
+
+
+class Catalogue:
+    """Finds a model by id or alias. Names are compared exactly; the empty name is the default model."""
+
+    def __init__(self, host: Host, source: str, aliases: Sequence[str] = DEFAULT_ALIASES) -> None:
+        """One model; `source` stands for its id until it is loaded."""
+        self._host = host
+        self._source = source
+        self._aliases = tuple(aliases)
+
+    @property
+    def hosts(self) -> list[Host]:
+        """All models, the default one first."""
+        return [self._host]
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        """Names that mean the default model."""
+        return self._aliases
+
+    def id_of(self, host: Host) -> str:
+        """A model's id; until it is loaded, the name that it is loaded by, without folders."""
+        served = host.served
+        return served.model.id if served is not None else self._source.rstrip("/").rsplit("/", 1)[-1]
+
+    def find(self, name: str) -> Host:
+        """The model of a name.
+
+        Raises:
+            Failure: NOT_FOUND, with the names that there are.
+        """
+        id_ = self.id_of(self._host)
+        if name in {"", id_, *self._aliases}:
+            return self._host
+        raise failures.model_not_found(name, [id_, *self._aliases])
+
+
+class ModelServicer(ModelServiceServicer):
+    """Shows the models of a catalogue."""
+
+    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
+        self._catalogue = catalogue
+        self._limits = limits
+
+    async def ListModels(  # noqa: N802 - the contract's name
+        self, request: pb.ListModelsRequest, context: Context
+    ) -> pb.ListModelsResponse:
+        """List the models, the default one first."""
+        async with call(context, "ListModels", None):
+            return pb.ListModelsResponse(models=[self._describe(host) for host in self._catalogue.hosts])
+        raise AssertionError("unreachable: the call was aborted")
+
+    async def GetModel(  # noqa: N802
+        self, request: pb.GetModelRequest, context: Context
+    ) -> pb.GetModelResponse:
+        """Show one model by id or alias."""
+        async with call(context, "GetModel", None):
+            return pb.GetModelResponse(model=self._describe(self._catalogue.find(request.name)))
+        raise AssertionError("unreachable: the call was aborted")
+
+    def _describe(self, host: Host) -> pb.Model:
+        model = pb.Model(
+            id=self._catalogue.id_of(host),
+            aliases=self._catalogue.aliases,
+            status=_STATUSES[host.status],
+            status_message=host.status_message,
+            question_types=["predicate", "choice", "score"],
+            readouts=[letters.NAME],
+            limits=self._limits_message(host),
+        )
+        if host.ready_since is not None:
+            loaded_at = timestamp_pb2.Timestamp()
+            loaded_at.FromNanoseconds(int(host.ready_since * 1e9))
+            model.loaded_at.CopyFrom(loaded_at)
+        if (check := host.self_check) is not None:
+            model.self_check.CopyFrom(
+                pb.SelfCheck(
+                    option_mass=check.option_mass,
+                    right=check.right,
+                    asked=check.asked,
+                    predicate_direction=check.predicate_direction,
+                )
+            )
+        self._add_loaded(model, host)
+        return model
+
+    def _add_loaded(self, model: pb.Model, host: Host) -> None:
+        if (served := host.served) is None:
+            return
+        model.family = served.model.family
+        model.description = f"{served.model.source}: {served.model.frame.description}"
+        model.parameters = served.model.parameters
+        model.quantization = served.model.quantization
+        model.profile.CopyFrom(
+            pb.Profile(
+                name=served.profile.name,
+                prompt_version=served.profile.prompt_version,
+                template_hash=served.model.frame.fingerprint,
+                forward_tokens=served.machinery.forward_tokens,
+            )
+        )
+        published = served.profile.temperature
+        model.calibration.CopyFrom(
+            pb.Calibration(
+                temperature=1.0 if published is None else published,
+                source="default" if published is None else "profile",
+            )
+        )
+        machinery = served.machinery
+        model.engine.CopyFrom(
+            pb.Engine(
+                device=machinery.device,
+                blas=machinery.blas,
+                blas_threads=machinery.blas_threads,
+                mlx_version=machinery.mlx_version,
+                head_path=machinery.head_path,
+                shared_tails=machinery.shares_forwards,
+            )
+        )
+
+    def _limits_message(self, host: Host) -> pb.Limits:
+        limits = self._limits
+        return pb.Limits(
+            context_tokens=host.served.model.context if host.served is not None else 0,
+            questions=limits.questions,
+            options=min(limits.options, letters.MAX_OPTIONS),
+            levels=limits.levels,
+            orders=1,
+            message_bytes=limits.message_bytes,
+            json_depth=limits.json_depth,
+            queued_requests=limits.in_flight,
+        )

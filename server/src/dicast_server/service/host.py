@@ -1,0 +1,152 @@
+"""The served model: loaded on the engine thread, checked, then ready, refused or dead."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from enum import Enum
+
+from dicast_server.engine.reader import Reader
+from dicast_server.engine.thread import Engine
+from dicast_server.models import ModelRefused
+from dicast_server.service import failures
+from dicast_server.service.loading import Served
+from dicast_server.service.planning import Planner
+from dicast_server.service.selfcheck import SelfCheck, check
+
+log = logging.getLogger(__name__)
+
+
+class Status(Enum):
+    """Whether a model can answer."""
+
+    STARTING = "starting"
+    READY = "ready"
+    REFUSED = "refused"
+
+
+class Host:
+    """Owns the engine and the model that it serves, and lets in as many requests as may wait."""
+
+    def __init__(
+        self,
+        load: Callable[[], Served],
+        *,
+        in_flight: int = 64,
+        least_option_mass: float = 0.05,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`load` runs on the engine thread and may raise ModelRefused; `changed` hears of a new status."""
+        self._load = load
+        self._engine = Engine(self._load_reader)
+        self._in_flight = 0
+        self._most_in_flight = in_flight
+        self._least_option_mass = least_option_mass
+        self._changed = changed
+        self._served: Served | None = None
+        self._planner: Planner | None = None
+        self.status = Status.STARTING
+        self.status_message = ""
+        self.self_check: SelfCheck | None = None
+        self.ready_since: float | None = None
+        self.draining = False
+        self.engine_died = asyncio.Event()
+
+    async def start(self) -> None:
+        """Load and check the model; returns when it is ready or refused."""
+        loop = asyncio.get_running_loop()
+        started: asyncio.Future[BaseException | None] = loop.create_future()
+
+        def tell(_: Reader | None, error: BaseException | None) -> None:
+            loop.call_soon_threadsafe(started.set_result, error)
+
+        def died() -> None:
+            loop.call_soon_threadsafe(self.engine_died.set)
+
+        self._engine.start(tell, died)
+        error = await started
+        if error is not None:
+            if isinstance(error, ModelRefused):
+                self._refuse(str(error))
+            else:
+                log.error("the model could not be loaded", exc_info=error)
+                self._refuse("the model could not be loaded; the server's log says why")
+            return
+        await self._check()
+
+    @property
+    def served(self) -> Served | None:
+        """The model, once it is loaded; it may still be refused."""
+        return self._served
+
+    @property
+    def engine(self) -> Engine:
+        """The engine thread."""
+        return self._engine
+
+    def planner(self) -> Planner:
+        """The planner of a model that is ready.
+
+        Raises:
+            Failure: UNAVAILABLE where it is not.
+        """
+        if self.draining:
+            raise failures.draining()
+        if self.status is Status.STARTING:
+            raise failures.starting()
+        if self.status is Status.REFUSED or self._planner is None:
+            raise failures.model_unavailable(f"the model is not served: {self.status_message}")
+        if not self._engine.alive:
+            raise failures.model_unavailable("the engine has stopped; this server answers no more")
+        return self._planner
+
+    @asynccontextmanager
+    async def admitted(self) -> AsyncIterator[None]:
+        """Count a request in flight, from before it is planned until it is answered.
+
+        Raises:
+            Failure: RESOURCE_EXHAUSTED where as many are in flight as may.
+        """
+        if self._in_flight >= self._most_in_flight:
+            raise failures.overloaded(self._in_flight)
+        self._in_flight += 1
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+
+    def close(self) -> None:
+        """End the engine before its next forward."""
+        self._engine.close()
+
+    def _load_reader(self) -> Reader:
+        self._served = self._load()
+        return self._served.reader
+
+    async def _check(self) -> None:
+        served = self._served
+        assert served is not None
+        planner = Planner(served.model.frame, served.profile, served.labels, served.model.context)
+        self.self_check = await check(self._engine, planner)
+        if (why := self.self_check.refusal(self._least_option_mass)) is not None:
+            self._refuse(why)
+            return
+        if self.self_check.near_chance:
+            self.status_message = (
+                f"its answers look like guesses: {self.self_check.right} of {self.self_check.asked} known "
+                "answers were right at the start"
+            )
+            log.warning("model %s is served, but %s", served.model.id, self.status_message)
+        self._planner = planner
+        self.status = Status.READY
+        self.ready_since = time.time()
+        self._changed()
+
+    def _refuse(self, why: str) -> None:
+        log.error("the model is not served: %s", why)
+        self.status = Status.REFUSED
+        self.status_message = why
+        self._changed()

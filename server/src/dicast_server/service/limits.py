@@ -1,0 +1,23 @@
+"""What a request may hold. What passes a limit is refused, never cut."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dicast import jsontext
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits of a request; GetModel shows them."""
+
+    questions: int = 400
+    options: int = 255
+    levels: int = 10
+    orders: int = 32
+    in_flight: int = 64
+    message_bytes: int = 4 * 1024 * 1024
+    json_depth: int = jsontext.MAX_DEPTH
+    min_temperature: float = 0.05
+    max_temperature: float = 20.0
+    stream_in_flight: int = 32

@@ -1,0 +1,55 @@
+"""Loads a model for serving, on the engine thread: its arrays, its prompt, its letters, its profile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dicast_server import blas
+from dicast_server.engine.machinery import Machinery, machinery
+from dicast_server.engine.reader import Reader
+from dicast_server.models import ModelRefused
+from dicast_server.models.load import LoadedModel, load
+from dicast_server.readouts.letters import LETTERS
+from dicast_server.readouts.profile import PROFILES, Profile, profile_for
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A loaded model with all that the service knows of it. `labels` are the letters' token ids."""
+
+    reader: Reader
+    model: LoadedModel
+    machinery: Machinery
+    profile: Profile
+    labels: dict[str, int]
+
+
+def load_served(
+    source: str, cache: Path, profile: str | None, forward_tokens: int, threads: int | None
+) -> Served:
+    """Load a model by folder, file or name; `profile` overrides the one that its id matches.
+
+    Raises:
+        ModelRefused: with one sentence that says why.
+    """
+    library = blas.ensure()
+    if threads is not None and blas.set_threads(threads):
+        library = replace(library, threads=threads)
+    model = load(source, cache)
+    labels = _letter_tokens(model)
+    reader = Reader(model.model, list(labels.values())[:8], forward_tokens)
+    chosen = profile_for(model.id) if profile is None else PROFILES[profile]
+    return Served(reader, model, machinery(reader, library), chosen, labels)
+
+
+def _letter_tokens(model: LoadedModel) -> dict[str, int]:
+    labels = {letter: model.frame.label_id(letter) for letter in LETTERS}
+    found = {letter: id_ for letter, id_ in labels.items() if id_ is not None}
+    if len(set(found.values())) < len(LETTERS):
+        missing = "".join(letter for letter in LETTERS if letter not in found) or "some letters"
+        raise ModelRefused(
+            f"{model.source}: {missing} are not single tokens of their own at the start of the reply, which "
+            "the letters readout needs."
+        )
+    return found

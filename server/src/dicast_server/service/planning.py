@@ -1,0 +1,115 @@
+"""From a request to work for the engine: prompts in tokens, a shared prefix, and the context checked."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from dicast_server.decisions.answers import Answer, Temperature, TemperatureSource
+from dicast_server.decisions.decision import Decision, PlannedQuestion
+from dicast_server.decisions.evidence import state_text
+from dicast_server.decisions.passes import Pass, Prompt
+from dicast_server.engine.reader import Work
+from dicast_server.readouts import letters
+from dicast_server.readouts.letters import Letters
+from dicast_server.readouts.profile import OptionStyle, Profile
+from dicast_server.service import failures
+from dicast_server.service.contents import StateContent
+from dicast_server.service.failures import Violation
+from dicast_server.service.requests import DecisionRequest
+
+
+class Frame(Protocol):
+    """The chat prompt around a user's message, in tokens."""
+
+    def encode_many(self, messages: Sequence[str]) -> list[tuple[int, ...]]:
+        """The whole prompt's token ids for each message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Plans requests for one model. `labels` are the token ids of the letters."""
+
+    frame: Frame
+    profile: Profile
+    labels: dict[str, int]
+    context: int
+
+    def plan(self, request: DecisionRequest) -> Work[Answer]:
+        """Tokenise a request and check it.
+
+        Raises:
+            Failure: INVALID_ARGUMENT where a prompt has more tokens than the model's context.
+        """
+        state = self._state_text(request.state)
+        prefix = self._prefix(state)
+        self._check("state", prefix)
+        temperature = self.temperature(request.temperature)
+        readouts: dict[OptionStyle | None, Letters] = {}
+        planned = [
+            PlannedQuestion(
+                question=asked.question,
+                reads=readouts.setdefault(asked.style, Letters(state, self.profile, asked.style)).read(
+                    asked.question, temperature.value
+                ),
+                readout=letters.NAME,
+                profile=self.profile.name,
+                prompt_version=self.profile.prompt_version,
+                temperature=temperature,
+            )
+            for asked in request.questions
+        ]
+        decision = Decision(planned, self.compile, request.abstain)
+        for index, pass_ in enumerate(decision.prepare()):
+            self._check(f"questions[{decision.question_of(index).index}]", pass_.tokens)
+        return Work(prefix, decision, request.isolated)
+
+    def compile(self, prompts: Sequence[Prompt]) -> list[Pass]:
+        """Prompts in this model's tokens."""
+        encoded = self.frame.encode_many([prompt.message for prompt in prompts])
+        return [
+            Pass(tokens, tuple(self.labels[label] for label in prompt.labels))
+            for tokens, prompt in zip(encoded, prompts, strict=True)
+        ]
+
+    def temperature(self, requested: float | None) -> Temperature:
+        """The temperature that applies, by precedence: request, profile, 1."""
+        if requested is not None:
+            return Temperature(requested, TemperatureSource.REQUEST)
+        if self.profile.temperature is not None:
+            return Temperature(self.profile.temperature, TemperatureSource.PROFILE)
+        return Temperature(1.0, TemperatureSource.DEFAULT)
+
+    def _state_text(self, state: StateContent) -> str:
+        if isinstance(state, tuple):
+            return state_text(state)
+        return self.profile.wording.state(state)
+
+    def _prefix(self, state: str) -> tuple[int, ...]:
+        """The tokens that every question about a state begins with: of template and state alone.
+
+        They are the longest common beginning of the prompt that holds the state and of the prompt whose
+        question is empty, so that tokens which merge across the state's end fall behind it.
+        """
+        alone, continued = self.frame.encode_many(
+            [letters.state_message(state), letters.empty_message(state, self.profile.style)]
+        )
+        pairs = zip(alone, continued, strict=False)
+        return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+    def _check(self, path: str, tokens: Sequence[int]) -> None:
+        if len(tokens) > self.context:
+            raise failures.invalid(
+                [
+                    Violation(
+                        path,
+                        f"takes {len(tokens)} tokens and the model reads {self.context}; shorten the "
+                        + ("state" if path == "state" else "state or the question"),
+                    )
+                ],
+                "CONTEXT_EXCEEDED",
+                tokens=str(len(tokens)),
+                limit=str(self.context),
+            )

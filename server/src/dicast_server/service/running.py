@@ -1,0 +1,65 @@
+"""Brings what the engine thread finds to the event loop, and stops work that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from typing import Any
+
+from dicast_server.decisions.answers import Answer
+from dicast_server.engine.reader import Tally, Work
+from dicast_server.engine.thread import Engine, EngineStoppedError
+from dicast_server.service import failures
+
+_Event = list[Any] | Tally | BaseException
+
+
+class _Inbox:
+    """Listens on the engine thread and is read on the event loop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.events: asyncio.Queue[_Event] = asyncio.Queue()
+
+    def results(self, results: list[Any]) -> None:
+        self._put(results)
+
+    def finished(self, tally: Tally) -> None:
+        self._put(tally)
+
+    def failed(self, error: BaseException) -> None:
+        self._put(error)
+
+    def _put(self, event: _Event) -> None:
+        # A loop that has closed has nobody left who waits.
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self.events.put_nowait, event)
+
+
+async def run(engine: Engine, work: Work[Answer]) -> AsyncGenerator[Answer | Tally]:
+    """Run work: its answers as they are read, then the tally.
+
+    Closing the iterator, as a cancelled or timed-out call does, stops the work before its next forward.
+
+    Raises:
+        Failure: UNAVAILABLE where the engine has ended.
+    """
+    inbox = _Inbox()
+    try:
+        job = engine.submit(work, inbox)
+    except EngineStoppedError as error:
+        raise failures.model_unavailable("the engine has stopped; this server answers no more") from error
+    try:
+        while True:
+            event = await inbox.events.get()
+            if isinstance(event, EngineStoppedError):
+                raise failures.model_unavailable("the engine stopped while it worked on this request")
+            if isinstance(event, BaseException):
+                raise event
+            if isinstance(event, Tally):
+                yield event
+                return
+            for answer in event:
+                yield answer
+    finally:
+        job.stop()
