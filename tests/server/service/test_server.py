@@ -429,6 +429,7 @@ async def test_a_stream_answers_as_it_reads_and_outlives_a_bad_request() -> None
     assert bad.error.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
     assert bad.error.reason == error_pb2.ERROR_REASON_INVALID
     assert [violation.field for violation in bad.error.violations] == ["state", "questions"]
+    assert bad.error.request_id.endswith("/bad")
     assert seen[""][0].error.violations[0].field == "id"
     *answers, summary = seen["a"]
     assert summary.HasField("summary")

@@ -25,17 +25,19 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x64icast/v1/error.proto\x12\tdicast.v1\x1a\x1egoogle/protobuf/duration.proto\"4\n\x0e\x46ieldViolation\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"\xc7\x01\n\x0b\x44\x65\x63ideError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12&\n\x06reason\x18\x02 \x01(\x0e\x32\x16.dicast.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t\x12-\n\nviolations\x18\x04 \x03(\x0b\x32\x19.dicast.v1.FieldViolation\x12.\n\x0bretry_delay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nrequest_id\x18\x06 \x01(\t*\xb6\x03\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45RROR_REASON_INVALID\x10\x01\x12\x1f\n\x1b\x45RROR_REASON_LIMIT_EXCEEDED\x10\x02\x12!\n\x1d\x45RROR_REASON_CONTEXT_EXCEEDED\x10\x03\x12\x1e\n\x1a\x45RROR_REASON_NOT_SUPPORTED\x10\x04\x12 \n\x1c\x45RROR_REASON_MODEL_NOT_FOUND\x10\x05\x12\x1a\n\x16\x45RROR_REASON_TOO_LARGE\x10\x06\x12\x1b\n\x17\x45RROR_REASON_OVERLOADED\x10\x07\x12\x19\n\x15\x45RROR_REASON_STARTING\x10\x08\x12\"\n\x1e\x45RROR_REASON_MODEL_UNAVAILABLE\x10\t\x12\x19\n\x15\x45RROR_REASON_DEADLINE\x10\n\x12\x19\n\x15\x45RROR_REASON_DRAINING\x10\x0b\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x0c\x12 \n\x1c\x45RROR_REASON_UNAUTHENTICATED\x10\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x15\x64icast/v1/error.proto\x12\tdicast.v1\x1a\x1egoogle/protobuf/duration.proto\"4\n\x0e\x46ieldViolation\x12\r\n\x05\x66ield\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\"(\n\tErrorFact\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t\"\xec\x01\n\x0b\x44\x65\x63ideError\x12\x0c\n\x04\x63ode\x18\x01 \x01(\x05\x12&\n\x06reason\x18\x02 \x01(\x0e\x32\x16.dicast.v1.ErrorReason\x12\x0f\n\x07message\x18\x03 \x01(\t\x12-\n\nviolations\x18\x04 \x03(\x0b\x32\x19.dicast.v1.FieldViolation\x12.\n\x0bretry_delay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\nrequest_id\x18\x06 \x01(\t\x12#\n\x05\x66\x61\x63ts\x18\x07 \x03(\x0b\x32\x14.dicast.v1.ErrorFact*\xb6\x03\n\x0b\x45rrorReason\x12\x1c\n\x18\x45RROR_REASON_UNSPECIFIED\x10\x00\x12\x18\n\x14\x45RROR_REASON_INVALID\x10\x01\x12\x1f\n\x1b\x45RROR_REASON_LIMIT_EXCEEDED\x10\x02\x12!\n\x1d\x45RROR_REASON_CONTEXT_EXCEEDED\x10\x03\x12\x1e\n\x1a\x45RROR_REASON_NOT_SUPPORTED\x10\x04\x12 \n\x1c\x45RROR_REASON_MODEL_NOT_FOUND\x10\x05\x12\x1a\n\x16\x45RROR_REASON_TOO_LARGE\x10\x06\x12\x1b\n\x17\x45RROR_REASON_OVERLOADED\x10\x07\x12\x19\n\x15\x45RROR_REASON_STARTING\x10\x08\x12\"\n\x1e\x45RROR_REASON_MODEL_UNAVAILABLE\x10\t\x12\x19\n\x15\x45RROR_REASON_DEADLINE\x10\n\x12\x19\n\x15\x45RROR_REASON_DRAINING\x10\x0b\x12\x19\n\x15\x45RROR_REASON_INTERNAL\x10\x0c\x12 \n\x1c\x45RROR_REASON_UNAUTHENTICATED\x10\rb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dicast.v1.error_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_ERRORREASON']._serialized_start=325
-  _globals['_ERRORREASON']._serialized_end=763
+  _globals['_ERRORREASON']._serialized_start=404
+  _globals['_ERRORREASON']._serialized_end=842
   _globals['_FIELDVIOLATION']._serialized_start=68
   _globals['_FIELDVIOLATION']._serialized_end=120
-  _globals['_DECIDEERROR']._serialized_start=123
-  _globals['_DECIDEERROR']._serialized_end=322
+  _globals['_ERRORFACT']._serialized_start=122
+  _globals['_ERRORFACT']._serialized_end=162
+  _globals['_DECIDEERROR']._serialized_start=165
+  _globals['_DECIDEERROR']._serialized_end=401
 # @@protoc_insertion_point(module_scope)

@@ -121,6 +121,32 @@ class FieldViolation(_message.Message):
 Global___FieldViolation: _TypeAlias = FieldViolation  # noqa: Y015
 
 @_typing.final
+class ErrorFact(_message.Message):
+    """ErrorFact is one fact about a failure, for programs: what ErrorInfo.metadata holds on a unary call."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the fact, for example "tokens"."""
+    value: _builtins.str
+    """value of the fact."""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ErrorFact: _TypeAlias = ErrorFact  # noqa: Y015
+
+@_typing.final
 class DecideError(_message.Message):
     """DecideError is the failure of one request on a stream: what a unary call carries in google.rpc.Status."""
 
@@ -132,6 +158,7 @@ class DecideError(_message.Message):
     VIOLATIONS_FIELD_NUMBER: _builtins.int
     RETRY_DELAY_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    FACTS_FIELD_NUMBER: _builtins.int
     code: _builtins.int
     """code is the gRPC status code."""
     reason: Global___ErrorReason.ValueType
@@ -148,6 +175,10 @@ class DecideError(_message.Message):
     def retry_delay(self) -> _duration_pb2.Duration:
         """retry_delay is how long to wait before a retry. Absent: a retry does not help."""
 
+    @_builtins.property
+    def facts(self) -> _containers.RepeatedCompositeFieldContainer[Global___ErrorFact]:
+        """facts for programs, as ErrorReason lists them."""
+
     def __init__(
         self,
         *,
@@ -157,10 +188,11 @@ class DecideError(_message.Message):
         violations: _abc.Iterable[Global___FieldViolation] | None = ...,
         retry_delay: _duration_pb2.Duration | None = ...,
         request_id: _builtins.str = ...,
+        facts: _abc.Iterable[Global___ErrorFact] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["retry_delay", b"retry_delay"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "message", b"message", "reason", b"reason", "request_id", b"request_id", "retry_delay", b"retry_delay", "violations", b"violations"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["code", b"code", "facts", b"facts", "message", b"message", "reason", b"reason", "request_id", b"request_id", "retry_delay", b"retry_delay", "violations", b"violations"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

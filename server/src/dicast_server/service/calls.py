@@ -61,10 +61,12 @@ def request_id(context: Context) -> str:
 
 
 @asynccontextmanager
-async def call(context: Context, method: str, timeout_s: float | None) -> AsyncIterator[Call]:
+async def call(
+    context: Context, method: str, timeout_s: float | None, log_level: int = logging.INFO
+) -> AsyncIterator[Call]:
     """Run a call's body: its failures end the call with their status.
 
-    `timeout_s` bounds the body; None leaves that to the body.
+    `timeout_s` bounds the body; None leaves that to the body. `log_level` is that of a success.
     """
     this = Call(request_id(context), time.monotonic())
     await context.send_initial_metadata((("x-request-id", this.request_id),))
@@ -79,7 +81,8 @@ async def call(context: Context, method: str, timeout_s: float | None) -> AsyncI
         log.info("%s %s: the caller left", this.request_id, method)
         raise
     else:
-        log.info("%s %s: OK in %.0f ms", this.request_id, method, 1e3 * (time.monotonic() - this.started))
+        elapsed_ms = 1e3 * (time.monotonic() - this.started)
+        log.log(log_level, "%s %s: OK in %.0f ms", this.request_id, method, elapsed_ms)
 
 
 def as_failure(error: Exception, request_id: str, timeout_s: float | None) -> Failure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 from google.protobuf import timestamp_pb2
@@ -71,7 +72,7 @@ class ModelServicer(ModelServiceServicer):
         self, request: pb.ListModelsRequest, context: Context
     ) -> pb.ListModelsResponse:
         """List the models, the default one first."""
-        async with call(context, "ListModels", None):
+        async with call(context, "ListModels", None, logging.DEBUG):
             return pb.ListModelsResponse(models=[self._describe(host) for host in self._catalogue.hosts])
         raise AssertionError("unreachable: the call was aborted")
 
@@ -79,7 +80,7 @@ class ModelServicer(ModelServiceServicer):
         self, request: pb.GetModelRequest, context: Context
     ) -> pb.GetModelResponse:
         """Show one model by id or alias."""
-        async with call(context, "GetModel", None):
+        async with call(context, "GetModel", None, logging.DEBUG):
             return pb.GetModelResponse(model=self._describe(self._catalogue.find(request.name)))
         raise AssertionError("unreachable: the call was aborted")
 

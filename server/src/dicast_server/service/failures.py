@@ -158,6 +158,7 @@ def to_error(failure: Failure, request_id: str) -> error_pb2.DecideError:
         ],
         retry_delay=None if failure.retry_after_s is None else _duration(failure.retry_after_s),
         request_id=request_id,
+        facts=[error_pb2.ErrorFact(name=name, value=value) for name, value in failure.metadata.items()],
     )
 
 

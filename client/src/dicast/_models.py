@@ -1,0 +1,141 @@
+"""What a server says about the models that it serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A prompt style with its published constants.
+
+    Attributes:
+        name: for example "stock".
+        prompt_version: changes whenever the text of a prompt does.
+        template_hash: SHA-256 in hexadecimal of the chat frame and the tokenizer.
+        forward_tokens: the most tokens that one forward carries.
+    """
+
+    name: str
+    prompt_version: str
+    template_hash: str
+    forward_tokens: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of a request. What passes them is refused, never cut.
+
+    Attributes:
+        context_tokens: of one prompt.
+        questions: of a request.
+        options: of a choice, at most.
+        levels: of a score, at most.
+        orders: of a question, at most.
+        message_bytes: of a request.
+        json_depth: how deep JSON values may nest.
+        queued_requests: that may wait for the engine.
+    """
+
+    context_tokens: int
+    questions: int
+    options: int
+    levels: int
+    orders: int
+    message_bytes: int
+    json_depth: int
+    queued_requests: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What turns scores into probabilities.
+
+    Attributes:
+        temperature: by default.
+        source: of it: "server", "fitted", "profile" or "default".
+    """
+
+    temperature: float
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """The machinery below a model.
+
+    Attributes:
+        device: that MLX computes on: "cpu" or "gpu".
+        blas: the matrix library of a CPU, with its version. Empty on other devices.
+        blas_threads: that it uses. 0 on other devices.
+        mlx_version: of the array library.
+        head_path: how labels' scores are computed: "rows" or "logits".
+        shared_tails: False where questions run one by one.
+    """
+
+    device: str
+    blas: str
+    blas_threads: int
+    mlx_version: str
+    head_path: str
+    shared_tails: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelfCheck:
+    """What the model made of a few questions with known answers.
+
+    Attributes:
+        option_mass: the least share of probability that fell on the listed labels, in [0, 1].
+        right: right answers.
+        asked: questions.
+        predicate_direction: True where opposite states moved a predicate the right way.
+    """
+
+    option_mass: float
+    right: int
+    asked: int
+    predicate_direction: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A served model.
+
+    Attributes:
+        id: the real name, never a path.
+        aliases: that mean this model.
+        family: the architecture, for example "llama".
+        description: for people.
+        status: only a ready model answers.
+        status_message: why a model is refused, or a warning about one that is served.
+        loaded_at: when it became ready. None: it is not.
+        question_types: that it answers.
+        readouts: that it serves, the default one first.
+        profile: in use.
+        limits: of a request.
+        calibration: in use.
+        engine: that runs it.
+        parameters: of the model.
+        quantization: of the weights as stored, for example "Q4_1". Empty: none.
+        self_check: outcome of the questions asked at the start. None: not done yet.
+    """
+
+    id: str
+    aliases: tuple[str, ...]
+    family: str
+    description: str
+    status: Literal["starting", "ready", "refused", "unspecified"]
+    status_message: str
+    loaded_at: datetime | None
+    question_types: tuple[str, ...]
+    readouts: tuple[str, ...]
+    profile: Profile
+    limits: Limits
+    calibration: Calibration
+    engine: Engine
+    parameters: int
+    quantization: str
+    self_check: SelfCheck | None

@@ -1,0 +1,130 @@
+"""`dicast decide`: asks questions about a state and shows the answers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from dicast import (
+    Answer,
+    ChoiceAnswer,
+    Decision,
+    DicastError,
+    ExtensionAnswer,
+    Json,
+    Options,
+    PredicateAnswer,
+    Refused,
+    ScoreAnswer,
+    Skipped,
+    jsontext,
+)
+from dicast.cli.asking import SYNTAX, add_question_flags, questions
+from dicast.cli.command import CommandError, Parser, add_server_flags, connect, describe
+from dicast.cli.table import decision_lines, style_for
+
+
+def main(argv: list[str]) -> int:
+    """Run `dicast decide ARGV`."""
+    arguments = _parser().parse_args(argv)
+    asked = questions(arguments)
+    state = _state(arguments)
+    options = Options(temperature=arguments.temperature, detail=arguments.detail)
+    with connect(arguments) as client:
+        try:
+            decision = client.decide(state, asked, model=arguments.model, options=options)
+        except DicastError as error:
+            raise CommandError(describe(error, arguments.server)) from error
+        except (TypeError, ValueError) as error:
+            raise CommandError(str(error), 2) from error
+    if arguments.json:
+        print(json.dumps(as_json(decision), ensure_ascii=False, indent=2))
+    else:
+        print("\n".join(decision_lines(decision, style_for(sys.stdout))))
+    return 0
+
+
+def as_json(decision: Decision) -> dict[str, Any]:
+    """A decision for programs, with every number unrounded."""
+    return {
+        "model": decision.model,
+        "answers": [_answer_json(answer) for answer in decision],
+        "usage": asdict(decision.usage),
+        "request_id": decision.request_id,
+        "elapsed_s": decision.elapsed_s,
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser("decide", "Ask questions about a text or a JSON value.", epilog=SYNTAX)
+    parser.add_argument("state", nargs="?", metavar="STATE", help="what to ask about; - or nothing: stdin")
+    parser.add_argument("--state-file", type=Path, metavar="FILE", help="read the state from a file")
+    parser.add_argument("--json-state", action="store_true", help="the state is JSON, not text")
+    add_question_flags(parser)
+    parser.add_argument("--model", default="", help="id or alias (default: the server's default model)")
+    parser.add_argument("--temperature", type=float, metavar="T", help="of the calibration, 0.05 to 20")
+    parser.add_argument(
+        "--detail", choices=("none", "basic", "full"), help="diagnostics to show (default: none)"
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON with unrounded numbers")
+    add_server_flags(parser)
+    return parser
+
+
+def _state(arguments: argparse.Namespace) -> str | Json:
+    text = _state_text(arguments)
+    if not arguments.json_state:
+        return text
+    try:
+        return Json(text)
+    except jsontext.JsonError as error:
+        raise CommandError(f"the state: {error}", 2) from None
+
+
+def _state_text(arguments: argparse.Namespace) -> str:
+    try:
+        if arguments.state_file is not None:
+            if arguments.state is not None:
+                raise CommandError("the state is given twice: as an argument and by --state-file", 2)
+            return str(arguments.state_file.read_text(encoding="utf-8"))
+        if arguments.state not in (None, "-"):
+            return str(arguments.state)
+        if arguments.state is None and sys.stdin.isatty():
+            raise CommandError("a state is needed: an argument, --state-file, or - for stdin", 2)
+        return sys.stdin.buffer.read().decode("utf-8")
+    except OSError as error:
+        raise CommandError(f"--state-file {arguments.state_file}: {error.strerror}", 2) from None
+    except UnicodeDecodeError:
+        raise CommandError("the state is not UTF-8", 2) from None
+
+
+def _answer_json(answer: Answer) -> dict[str, Any]:
+    body: dict[str, Any] = {"key": answer.key}
+    match answer:
+        case PredicateAnswer():
+            body |= {"type": "predicate", "value": answer.value, "probability": answer.probability}
+        case ChoiceAnswer():
+            body |= {"type": "choice", "value": answer.value, "confidence": answer.confidence}
+            # A list, for true and "true" would be one key of an object.
+            body["probabilities"] = [
+                {"value": value, "probability": share} for value, share in answer.probabilities.items()
+            ]
+        case ScoreAnswer():
+            body |= {"type": "score", "score": answer.score, "confidence": answer.confidence}
+            body["probabilities"] = [
+                {"level": level, "label": label, "probability": share}
+                for level, (label, share) in enumerate(zip(answer.labels, answer.probabilities, strict=True))
+            ]
+        case Skipped():
+            body |= {"type": "skipped", "because": answer.because, "was": answer.was}
+        case Refused():
+            body |= {"type": "refused", "reason": answer.reason, "message": answer.message}
+        case ExtensionAnswer():
+            body |= {"type": answer.type, "json": json.loads(answer.json)}
+    if answer.diagnostics is not None:
+        body["diagnostics"] = asdict(answer.diagnostics)
+    return body
