@@ -1,0 +1,69 @@
+"""The body of a request: read under a limit, parsed without losing anything."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+
+from dicast import jsontext
+from dicast_gateway.errors import GatewayError, Kind, gone, invalid
+
+
+async def read_body(http: Request, limit: int) -> bytes:
+    """The bytes of a body. Nothing is read of one that says it is too large.
+
+    Raises:
+        GatewayError: too large, compressed, or the client is gone.
+    """
+    encoding = http.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("", "identity"):
+        raise GatewayError(
+            Kind.ENCODING,
+            f"Content-Encoding {encoding[:40]!r} is not understood: send the body uncompressed.",
+        )
+    if http.headers.get("content-type", "").lower().startswith("multipart/"):
+        raise GatewayError(
+            Kind.NOT_SUPPORTED, "Images are not served yet: send the request as application/json."
+        )
+    if int(http.headers.get("content-length", 0)) > limit:
+        raise _too_large(limit)
+
+    body = bytearray()
+    while True:
+        message = await http.receive()
+        if message["type"] == "http.disconnect":
+            raise gone()
+        body += message.get("body", b"")
+        if len(body) > limit:
+            raise _too_large(limit)
+        if not message.get("more_body", False):
+            return bytes(body)
+
+
+def parse_body(body: bytes, state: str) -> jsontext.Object:
+    """The JSON object in a body. Keys may repeat inside of the field `state` alone.
+
+    Raises:
+        GatewayError: the body is not JSON, not an object, or a key occurs twice.
+    """
+    try:
+        tree = jsontext.parse(body)
+    except jsontext.JsonError as error:
+        message = error.problem if error.path else f"the body: {error.problem}"
+        raise invalid(error.path, message, "json_invalid") from None
+    if not isinstance(tree, jsontext.Object):
+        raise invalid((), "the body must be a JSON object", "dict_type")
+
+    # The copy shares all but the state with the tree.
+    outside = jsontext.Object((key, None if key == state else value) for key, value in tree.pairs)
+    if (path := jsontext.find_repeated_key(outside)) is not None:
+        raise repeated_key(path)
+    return tree
+
+
+def repeated_key(path: jsontext.Path) -> GatewayError:
+    """The problem of a key that occurs twice where only one of the two can count."""
+    return invalid(path, f"the key {str(path[-1])[:80]!r} occurs twice", "repeated_key")
+
+
+def _too_large(limit: int) -> GatewayError:
+    return GatewayError(Kind.TOO_LARGE, f"The request body has more than {limit} bytes.")

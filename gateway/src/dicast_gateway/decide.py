@@ -1,0 +1,98 @@
+"""One decision over HTTP: body in, one call to the server, JSON out."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any, Protocol
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import Receive
+
+from dicast.jsontext import Object, Path
+from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway.body import parse_body, read_body
+from dicast_gateway.config import DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S
+from dicast_gateway.engine import Engine
+from dicast_gateway.errors import GatewayError, invalid
+from dicast_gateway.reply import json_reply
+
+_LARGE_BODY = 64 * 1024
+_PASSED_ON = ("authorization", "x-dicast-tenant")
+
+
+class Dialect(Protocol):
+    """What a JSON dialect has to say. It relabels; it decides nothing."""
+
+    path: str
+    """Path of its route."""
+    state: str
+    """Field of its body that holds the state."""
+
+    def read(self, body: Object) -> service_pb.DecideRequest:
+        """The request in a body. Raises GatewayError where its shape is wrong."""
+
+    def answer(self, request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> Any:
+        """The JSON of an answered request. Raises GatewayError where the dialect has no form for it."""
+
+    def locate(self, path: Path, request: service_pb.DecideRequest) -> Path:
+        """The JSON path of a protobuf field."""
+
+    def failure(self, problem: GatewayError) -> Response:
+        """A problem in this dialect's shape."""
+
+
+async def decide(http: Request, dialect: Dialect, engine: Engine, max_body_bytes: int) -> Response:
+    """Answer one request of a dialect, its failures included."""
+    try:
+        timeout_s = read_timeout(http)
+        body = await read_body(http, max_body_bytes)
+        request = await _read(body, dialect)
+        try:
+            response = await engine.decide(request, timeout_s, call_metadata(http), _departure(http.receive))
+        except GatewayError as problem:
+            raise problem.relocated(lambda path: dialect.locate(path, request)) from problem
+        return json_reply(dialect.answer(request, response))
+    except GatewayError as problem:
+        return dialect.failure(problem)
+
+
+async def _read(body: bytes, dialect: Dialect) -> service_pb.DecideRequest:
+    def read() -> service_pb.DecideRequest:
+        return dialect.read(parse_body(body, dialect.state))
+
+    # Megabytes take seconds to parse, in which the loop would not even say that the gateway is alive.
+    return read() if len(body) < _LARGE_BODY else await asyncio.to_thread(read)
+
+
+def read_timeout(http: Request) -> float:
+    """The deadline that a client asks for. Raises GatewayError where it is no positive number."""
+    text = http.headers.get("x-request-timeout")
+    if text is None:
+        return DEFAULT_TIMEOUT_S
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not (0 < seconds < math.inf):
+        message = "X-Request-Timeout should be a positive number of seconds"
+        raise invalid(("x-request-timeout",), message, "timeout", source="header")
+    return min(seconds, MAX_TIMEOUT_S)
+
+
+def call_metadata(http: Request) -> list[tuple[str, str]]:
+    """The metadata of the call that answers an HTTP request."""
+    metadata = [("x-request-id", str(http.state.request_id))]
+    for name in _PASSED_ON:
+        value = http.headers.get(name)
+        # Metadata is ASCII. No key and no tenant has another character, so leaving it out changes nothing.
+        if value is not None and value.isascii() and value.isprintable():
+            metadata.append((name, value))
+    return metadata
+
+
+async def _departure(receive: Receive) -> None:
+    """Returns when the client has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass

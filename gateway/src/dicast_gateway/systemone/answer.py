@@ -1,0 +1,67 @@
+"""An answered request as the JSON of /v1/systemone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dicast import jsontext
+from dicast.v1 import decision_pb2 as pb
+from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway.errors import GatewayError, Kind
+
+
+def to_json(request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> dict[str, Any]:
+    """The documented fields in their documented order, and no others.
+
+    Raises:
+        GatewayError: a question was refused. This dialect has no form for it, so the request fails.
+    """
+    usage = response.summary.usage
+    return {
+        "model": response.summary.model,
+        "answers": {
+            question.key: _answer(question, answer)
+            for question, answer in zip(request.questions, response.answers, strict=True)
+        },
+        "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+    }
+
+
+def _answer(question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
+    match answer.WhichOneof("kind"):
+        case "predicate":
+            return {"type": "noul", "noul": answer.predicate.probability}
+        case "choice":
+            return {
+                "type": "choice",
+                "choice": answer.choice.value.string_value,
+                "confidence": answer.choice.confidence,
+                "probabilities": {
+                    option.value.string_value: option.probability for option in answer.choice.probabilities
+                },
+            }
+        case "score":
+            return {
+                "type": "score",
+                "score": answer.score.score,
+                "confidence": answer.score.confidence,
+                "legend": {
+                    str(index): _legend(level.description)
+                    for index, level in enumerate(question.score.levels)
+                },
+                "probabilities": {
+                    str(level.level): level.probability for level in answer.score.probabilities
+                },
+            }
+        case "refused":
+            raise GatewayError(Kind.REFUSED, f"questions.{question.key}: {answer.refused.message}")
+        case kind:
+            raise ValueError(f"an answer of kind {kind} to a question that asks for none")
+
+
+def _legend(description: pb.Content) -> jsontext.Value:
+    if description.WhichOneof("kind") == "text":
+        return description.text
+    # Clients refuse a legend of null.
+    value = jsontext.parse(description.json)
+    return "" if value is None else value

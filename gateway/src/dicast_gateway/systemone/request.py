@@ -1,0 +1,117 @@
+"""A body of /v1/systemone: its shape, and the protobuf that it becomes."""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic_core import PydanticCustomError
+
+from dicast import jsontext
+from dicast.v1 import decision_pb2 as pb
+from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway.content import Content, Shape, said, to_content, to_state
+from dicast_gateway.errors import GatewayError, Kind, from_schema
+
+
+def _expect(kinds: tuple[type, ...], wanted: str) -> BeforeValidator:
+    """Criteria of another shape are the most common mistake: the message says which one is right."""
+
+    def check(node: Any) -> Any:
+        if not isinstance(node, kinds):
+            raise PydanticCustomError("criteria_shape", "Input should be " + wanted)
+        return node
+
+    return BeforeValidator(check)
+
+
+_NOUL = 'null or an object {"true": …, "false": …}, each a string, an object, an array or null'
+_CHOICE = "an object with an entry per option: its name, and a description or null"
+_SCORE = "an array with a description per level, lowest first"
+
+
+class NoulCriteria(Shape):
+    """What the two outcomes mean."""
+
+    true: Content | None = None
+    false: Content | None = None
+
+
+class Noul(Shape):
+    """A yes/no question."""
+
+    type: Literal["noul"]
+    instructions: Content | None = None
+    criteria: Annotated[NoulCriteria | None, _expect((dict, NoneType), _NOUL)] = None
+
+
+class Choice(Shape):
+    """A choice: option names with their descriptions, in the order of the prompt."""
+
+    type: Literal["choice"]
+    instructions: Content | None = None
+    criteria: Annotated[dict[str, Content | None], Field(min_length=1), _expect((dict,), _CHOICE)]
+
+
+class Score(Shape):
+    """A scale: descriptions of the levels, lowest first."""
+
+    type: Literal["score"]
+    instructions: Content | None = None
+    criteria: Annotated[list[Content | None], Field(min_length=1), _expect((list,), _SCORE)]
+
+
+Question = Annotated[Noul | Choice | Score, Field(discriminator="type")]
+
+
+class Body(BaseModel):
+    """A whole request. Unknown fields mean nothing here."""
+
+    model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
+
+    model: str = ""
+    state: Content
+    questions: dict[str, Question] = Field(min_length=1)
+    assets: Any = None
+
+
+def read(tree: jsontext.Object) -> service_pb.DecideRequest:
+    """The protobuf of a parsed body. Raises GatewayError where its shape is wrong."""
+    try:
+        body = Body.model_validate(tree)
+    except ValidationError as error:
+        raise from_schema(error) from None
+    if body.assets is not None:
+        raise GatewayError(Kind.NOT_SUPPORTED, "Images are not served yet: send the request without assets.")
+    return service_pb.DecideRequest(
+        model=body.model,
+        state=to_state(body.state),
+        questions=[_question(key, question) for key, question in body.questions.items()],
+    )
+
+
+def _question(key: str, asked: Noul | Choice | Score) -> pb.Question:
+    question = pb.Question(key=key)
+    if said(asked, "instructions"):
+        question.instructions.CopyFrom(to_content(asked.instructions))
+    match asked:
+        case Noul(criteria=criteria):
+            question.predicate.CopyFrom(_predicate(criteria))
+        case Choice(criteria=options):
+            question.choice.options.extend(
+                pb.Option(value=pb.OptionValue(string_value=name), description=to_content(description))
+                for name, description in options.items()
+            )
+        case Score(criteria=levels):
+            question.score.levels.extend(pb.Level(description=to_content(level)) for level in levels)
+    return question
+
+
+def _predicate(criteria: NoulCriteria | None) -> pb.Predicate:
+    if criteria is None:
+        return pb.Predicate()
+    return pb.Predicate(
+        when_true=to_content(criteria.true) if said(criteria, "true") else None,
+        when_false=to_content(criteria.false) if said(criteria, "false") else None,
+    )

@@ -1,0 +1,40 @@
+"""One gateway and one scripted server for all tests; every test starts with a fresh script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from gateway.served import Loop, ScriptedServer, grpc_served, http_served
+
+
+@pytest.fixture(scope="session")
+def loop() -> Iterator[Loop]:
+    running = Loop()
+    yield running
+    running.close()
+
+
+@pytest.fixture(scope="session")
+def _served(loop: Loop) -> Iterator[tuple[ScriptedServer, str]]:
+    server = ScriptedServer()
+    with loop.entered(grpc_served(server)) as port, loop.entered(http_served(port)) as url:
+        yield server, url
+
+
+@pytest.fixture
+def server(_served: tuple[ScriptedServer, str]) -> ScriptedServer:
+    _served[0].reset()
+    return _served[0]
+
+
+@pytest.fixture
+def url(_served: tuple[ScriptedServer, str], server: ScriptedServer) -> str:
+    return _served[1]
+
+
+@pytest.fixture
+def http(url: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
+        yield client
