@@ -21,8 +21,9 @@ demo: .venv/ready ## Start the engine and the gateway, ask one request three way
 test: .venv/ready ## Run the tests
 	$(VENV)/python -m pytest
 
-serve: .venv/ready ## Keep the engine and the gateway up until Ctrl-C
-	@exec $(VENV)/dicast up
+serve: .venv/ready ## Keep the engine and the gateway up until Ctrl-C; ARGS are for `dicast up`
+	@# With job control the terminal's Ctrl-C reaches dicast alone; make would end with an error of its own.
+	@set -m 2>/dev/null; $(VENV)/dicast up $(ARGS)
 
 check: .venv/ready ## Lint, types, import rules, contract, generated code up to date
 	$(TOOLS)/buf lint
