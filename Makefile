@@ -5,6 +5,8 @@ DEVICE ?= cpu
 export UV_SYSTEM_CERTS := 1
 TOOLS := .tools/bin
 VENV := .venv/bin
+# One environment; another device makes it anew.
+READY := .venv/ready-$(DEVICE)
 PROTOS := $(sort $(shell find proto -name '*.proto'))
 SERVICES := $(filter %_service.proto,$(PROTOS))
 PROTOC = PATH=$(CURDIR)/$(TOOLS):$$PATH $(TOOLS)/python -m grpc_tools.protoc -Iproto
@@ -15,17 +17,17 @@ PROTOC = PATH=$(CURDIR)/$(TOOLS):$$PATH $(TOOLS)/python -m grpc_tools.protoc -Ip
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
 
-demo: .venv/ready ## Start the engine and the gateway, ask one request three ways, stop
+demo: $(READY) ## Start the engine and the gateway, ask one request three ways, stop
 	@$(VENV)/dicast demo
 
-test: .venv/ready ## Run the tests
+test: $(READY) ## Run the tests
 	$(VENV)/python -m pytest
 
-serve: .venv/ready ## Keep the engine and the gateway up until Ctrl-C; ARGS are for `dicast up`
+serve: $(READY) ## Keep the engine and the gateway up until Ctrl-C; ARGS are for `dicast up`
 	@# With job control the terminal's Ctrl-C reaches dicast alone; make would end with an error of its own.
 	@set -m 2>/dev/null; $(VENV)/dicast up $(ARGS)
 
-check: .venv/ready ## Lint, types, import rules, contract, generated code up to date
+check: $(READY) ## Lint, types, import rules, contract, generated code up to date
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf format --diff --exit-code
 	$(TOOLS)/buf breaking --against proto/released.binpb
@@ -49,12 +51,13 @@ lock: .tools/ready ## Resolve the versions of all dependencies anew
 	  client/pyproject.toml server/pyproject.toml gateway/pyproject.toml -o requirements/constraints.txt
 
 .tools/ready: requirements/tools.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "dicast needs Python 3.11 or later: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .tools
 	$(TOOLS)/pip install --quiet --disable-pip-version-check -r requirements/tools.txt
 	touch $@
 
-.venv/ready: .tools/ready requirements/constraints.txt pyproject.toml client/pyproject.toml server/pyproject.toml gateway/pyproject.toml
-	$(TOOLS)/uv venv --quiet --allow-existing --python $(PYTHON) .venv
+$(READY): .tools/ready requirements/constraints.txt pyproject.toml client/pyproject.toml server/pyproject.toml gateway/pyproject.toml
+	$(TOOLS)/uv venv --quiet --clear --python $(PYTHON) .venv
 	$(TOOLS)/uv pip install --quiet --python .venv -c requirements/constraints.txt \
 	  -e ./client -e "./server[$(DEVICE)]" -e ./gateway --group dev
 	touch $@

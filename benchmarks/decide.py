@@ -66,7 +66,7 @@ class Engine:
     """The embedded model in this process."""
 
     def __init__(self) -> None:
-        self.served = load_served("smollm2-135m-instruct", caches.folder(), None, 128, None)
+        self.served = load_served("smollm2-135m-instruct", caches.folder())
         served = self.served
         self.planner = Planner(served.model.frame, served.profile, served.labels, served.model.context)
 
@@ -139,7 +139,7 @@ async def serve_instantly() -> None:
     """The gRPC server over an engine that answers at once; until standard input ends."""
 
     def load() -> Served:
-        served = load_served("smollm2-135m-instruct", caches.folder(), None, 128, None)
+        served = load_served("smollm2-135m-instruct", caches.folder())
         return replace(served, reader=InstantReader(served))  # type: ignore[arg-type]
 
     host = Host(load)

@@ -1,5 +1,6 @@
 """Tiny tokenizers and models with random weights, built without any download."""
 
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,6 @@ import numpy as np
 from gguf import quants
 from mlx import nn
 from mlx.utils import tree_flatten
-from mlx_lm.models import llama, qwen2, qwen3
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
@@ -123,9 +123,77 @@ def config(family: str, vocabulary: int, *, tied: bool = True, **more: Any) -> d
     }
 
 
+FAMILIES: dict[str, dict[str, Any]] = {
+    # Plain attention, with and without biases and norms of its own.
+    "llama": {},
+    "qwen2": {},
+    "qwen3": {},
+    # A mixture of experts.
+    "qwen3_moe": {
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "moe_intermediate_size": 32,
+        "norm_topk_prob": True,
+    },
+    # Windows of 16 tokens in one layer of two.
+    "gemma3_text": {
+        "sliding_window": 16,
+        "sliding_window_pattern": 2,
+        "query_pre_attn_scalar": 16,
+        "rope_local_base_freq": 10000.0,
+    },
+    "gpt_oss": {
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "sliding_window": 16,
+        "layer_types": ["sliding_attention", "full_attention"],
+        "rope_theta": 10000,
+        "rope_scaling": {"rope_type": "default"},
+    },
+    # A recurrent layer and an attention layer.
+    "qwen3_5": {
+        "full_attention_interval": 2,
+        "linear_num_value_heads": 2,
+        "linear_num_key_heads": 1,
+        "linear_key_head_dim": 16,
+        "linear_value_head_dim": 16,
+        "linear_conv_kernel_dim": 4,
+        "rope_parameters": {
+            "type": "default",
+            "mrope_section": [1, 1, 0],
+            "rope_theta": 100000,
+            "partial_rotary_factor": 0.25,
+        },
+    },
+    # Recurrent alone.
+    "mamba2": {
+        "num_heads": 4,
+        "head_dim": 32,
+        "hidden_size": 64,
+        "state_size": 16,
+        "conv_kernel": 4,
+        "n_groups": 1,
+        "use_bias": False,
+        "use_conv_bias": True,
+        "time_step_limit": (0.0, 100.0),
+        "time_step_rank": "auto",
+        "intermediate_size": 128,
+        "layer_norm_epsilon": 1e-5,
+    },
+}
+"""What each family of mlx-lm needs in a tiny configuration, besides `config`."""
+
+
+def family(name: str, vocabulary: int = 128, **more: Any) -> nn.Module:
+    """A tiny random model of a family."""
+    return model(config(name, vocabulary, **{**FAMILIES[name], **more}))
+
+
 def model(settings: dict[str, Any], seed: int = 0) -> nn.Module:
     """mlx-lm's model with random weights, norms and biases too, evaluated."""
-    module = {"llama": llama, "qwen2": qwen2, "qwen3": qwen3}[settings["model_type"]]
+    module = importlib.import_module(f"mlx_lm.models.{settings['model_type']}")
     made = module.Model(module.ModelArgs.from_dict(settings))
     keys = iter(mx.random.split(mx.random.key(seed), 200))
     made.load_weights(

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from dicast_server import blas
 from dicast_server.engine.head import LabelScores
 from dicast_server.engine.machinery import machinery
 from dicast_server.engine.reader import Reader
+from dicast_server.engine.store import PrefixStore
 from dicast_server.models.load import LoadedModel
 from dicast_server.models.prompt import PromptFrame
 from dicast_server.readouts.letters import LETTERS
@@ -36,6 +38,7 @@ if TYPE_CHECKING:  # the generated stubs know it, the generated code does not
 
 PATIENCE_S = 30
 CONTEXT = 2048
+STORE_BYTES = 64 * 1024 * 1024
 
 
 @dataclass
@@ -90,7 +93,8 @@ def load_tiny(profile: Profile = STOCK, tokenizer: Any = None) -> Served:
     model = tiny_models.model(
         tiny_models.config("llama", 272, max_position_embeddings=CONTEXT, rope_theta=10000.0)
     )
-    reader = Reader(model, list(found.values())[:8], 128)
+    store = PrefixStore(STORE_BYTES, time.monotonic)
+    reader = Reader(model, list(found.values())[:8], 128, store)
     loaded = LoadedModel("tiny", "llama", model, frame, CONTEXT, 1000, "hash", "float32", "tiny")
     return Served(reader, loaded, machinery(reader, blas.ensure()), profile, found)
 

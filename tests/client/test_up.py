@@ -135,7 +135,13 @@ def test_it_leaves_the_signals_as_they_were() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--grpc-port", "x"], ["--http-port", "70000"], ["--grpc-port", "8080"], ["--patience", "0"], ["extra"]],
+    [
+        ["--grpc-port", "x"],
+        ["--http-port", "70000"],
+        ["--grpc-port", "8080", "--http-port", "8080"],
+        ["--patience", "0"],
+        ["extra"],
+    ],
 )
 def test_usage_is_one_line(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["up", *arguments]) == 2

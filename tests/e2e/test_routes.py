@@ -42,7 +42,7 @@ def http(pair: Pair) -> Iterator[httpx.Client]:
 
 
 def test_the_typesafe_sdk_gets_the_same_numbers(pair: Pair, decision: dicast.Decision) -> None:
-    with TypeSafeClient(api_key="k", base_url=pair.base_url) as client:
+    with TypeSafeClient(api_key="k", base_url=pair.base_url, timeout=60) as client:
         reply = client.system_one(
             state=STATE,
             questions={
@@ -155,6 +155,57 @@ def test_the_command_line_gives_the_same_numbers(pair: Pair, decision: dicast.De
     shown = json.loads(done.stdout)
     assert json.dumps(decision.predicate("angry").probability) in done.stdout
     assert shown["usage"]["input_tokens"] == decision.usage.input_tokens
+
+
+LONG = "Parcel 7 left Porto on 12 September and has not moved for nine days. " * 12
+
+
+def test_a_prewarmed_state_is_read_once(pair: Pair, http: httpx.Client) -> None:
+    reply = http.post("/v1/prewarm", json={"state": LONG, "time_to_live_s": 60})
+    assert reply.status_code == 200
+    warmed = reply.json()
+    assert warmed == {
+        "model": "smollm2-135m-instruct",
+        "ok": True,
+        "prompt_tokens": warmed["prompt_tokens"],
+        "cached_tokens": 0,
+        "reason": "",
+    }
+    with Client(pair.grpc) as client:
+        decision = client.decide(LONG, {"late": Predicate("Is the parcel late?")})
+        assert decision.usage.cached_tokens == warmed["prompt_tokens"] > 128
+        assert client.model().store.used_bytes > 0
+    usage = http.post("/v1/decisions", json=decisions(input=LONG)).json()["usage"]
+    assert usage["input_tokens_details"]["cached_tokens"] == warmed["prompt_tokens"]
+    command = [sys.executable, "-m", "dicast.cli", "prewarm", LONG, "--ttl", "5", "--server", pair.grpc]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (
+        done.stdout
+        == f"kept: {warmed['prompt_tokens']} tokens, {warmed['prompt_tokens']} of them known before\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "loc"),
+    [
+        ({}, "state"),
+        ({"state": None}, "state"),
+        ({"state": 5}, "state"),
+        ({"state": "s", "time_to_live_s": 0}, "time_to_live_s"),
+        ({"state": "s", "time_to_live_s": 1e9}, "time_to_live_s"),
+        ({"state": "s", "time_to_live_s": True}, "time_to_live_s"),
+        ({"state": "s", "questions": {}}, "questions"),
+    ],
+)
+def test_bad_prewarm_requests(http: httpx.Client, body: dict[str, Any], loc: str) -> None:
+    reply = http.post("/v1/prewarm", json=body)
+    assert reply.status_code == 422, reply.text
+    assert reply.json()["detail"][0]["loc"] == ["body", loc]
+
+
+def test_prewarming_more_than_the_model_reads(http: httpx.Client) -> None:
+    reply = http.post("/v1/prewarm", json={"state": "word " * 9000})
+    assert (reply.status_code, reply.json()["detail"]["error_type"]) == (400, "max_tokens_exceeded")
 
 
 NOUL = {"type": "noul", "instructions": "Is it?"}

@@ -30,7 +30,7 @@ URGENCY = Score(tuple(Level(description=text) for text in ("can wait", "this wee
 
 @pytest.fixture(scope="module")
 def served(smollm2_path: Path) -> Served:
-    return load_served("smollm2-135m-instruct", smollm2_path.parents[1], None, 128, None)
+    return load_served("smollm2-135m-instruct", smollm2_path.parents[1])
 
 
 @pytest.fixture(scope="module")

@@ -35,7 +35,7 @@ from dicast._errors import (
     Unavailable,
     Violation,
 )
-from dicast._models import Calibration, Engine, Limits, Model, Profile, SelfCheck
+from dicast._models import Calibration, Engine, Limits, Model, Profile, SelfCheck, Store
 from dicast._options import Abstain, Candidates, Direct, Letters, Options, Readout
 from dicast._questions import (
     Choice,
@@ -101,6 +101,7 @@ __all__ = [
     "ServerError",
     "Skipped",
     "State",
+    "Store",
     "Stream",
     "Summary",
     "Unanswered",

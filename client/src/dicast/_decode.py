@@ -148,6 +148,13 @@ def model(message: model_pb.Model) -> _models.Model:
         parameters=message.parameters,
         quantization=message.quantization,
         self_check=_self_check(message.self_check) if message.HasField("self_check") else None,
+        store=_models.Store(
+            budget_bytes=message.store.budget_bytes,
+            used_bytes=message.store.used_bytes,
+            hits=message.store.hits,
+            misses=message.store.misses,
+            evictions=message.store.evictions,
+        ),
     )
 
 

@@ -181,6 +181,9 @@ def from_rpc(error: grpc.RpcError, request_id: str = "") -> ServerError:
     if not reason and code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in message:
         # gRPC itself, on either side, refuses a message past the limit; it sends no details.
         reason = _TOO_LARGE
+    if not reason and code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        # gRPC's own words on this side speak of a removed stream.
+        message = "no answer came before the deadline; allow more time or ask fewer questions"
     return _class(code, reason)(
         message,
         code=code,

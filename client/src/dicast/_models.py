@@ -101,6 +101,25 @@ class SelfCheck:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """What a model keeps of the states that it has read.
+
+    Attributes:
+        budget_bytes: that it may take. 0: nothing is kept.
+        used_bytes: of them.
+        hits: chunks that were found, since the start.
+        misses: chunks that had to be computed.
+        evictions: chunks that made room for others.
+    """
+
+    budget_bytes: int
+    used_bytes: int
+    hits: int
+    misses: int
+    evictions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A served model.
 
@@ -121,6 +140,7 @@ class Model:
         parameters: of the model.
         quantization: of the weights as stored, for example "Q4_1". Empty: none.
         self_check: outcome of the questions asked at the start. None: not done yet.
+        store: of kept states.
     """
 
     id: str
@@ -139,3 +159,4 @@ class Model:
     parameters: int
     quantization: str
     self_check: SelfCheck | None
+    store: Store

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dicast_gateway import decisions, systemone
+from dicast_gateway import decisions, prewarm, systemone
 from dicast_gateway.config import Settings
 from dicast_gateway.decide import call_metadata, decide, read_timeout
 from dicast_gateway.decisions.failure import error_reply
@@ -41,6 +41,9 @@ def create_app(settings: Settings) -> FastAPI:
     async def decisions_route(http: Request) -> Response:
         return await decide(http, _DECISIONS, http.state.engine, settings.max_body_bytes)
 
+    async def prewarm_route(http: Request) -> Response:
+        return await prewarm.prewarm(http, http.state.engine, settings.max_body_bytes)
+
     app = FastAPI(
         lifespan=lifespan,
         openapi_url=None,
@@ -52,10 +55,11 @@ def create_app(settings: Settings) -> FastAPI:
     )
     app.add_api_route(_SYSTEMONE.path, systemone_route, methods=["POST"], response_model=None)
     app.add_api_route(_DECISIONS.path, decisions_route, methods=["POST"], response_model=None)
+    app.add_api_route(prewarm.PATH, prewarm_route, methods=["POST"], response_model=None)
     app.add_api_route("/v1/models", _models, methods=["GET"], response_model=None)
-    app.add_api_route("/livez", _alive, methods=["GET"], response_model=None)
-    app.add_api_route("/healthz", _alive, methods=["GET"], response_model=None)
-    app.add_api_route("/readyz", _ready, methods=["GET"], response_model=None)
+    app.add_api_route("/livez", _alive, methods=["GET", "HEAD"], response_model=None)
+    app.add_api_route("/healthz", _alive, methods=["GET", "HEAD"], response_model=None)
+    app.add_api_route("/readyz", _ready, methods=["GET", "HEAD"], response_model=None)
     return app
 
 

@@ -50,7 +50,7 @@ async def decide(http: Request, dialect: Dialect, engine: Engine, max_body_bytes
         body = await read_body(http, max_body_bytes)
         request = await _read(body, dialect)
         try:
-            response = await engine.decide(request, timeout_s, call_metadata(http), _departure(http.receive))
+            response = await engine.decide(request, timeout_s, call_metadata(http), departure(http.receive))
         except GatewayError as problem:
             raise problem.relocated(lambda path: dialect.locate(path, request)) from problem
         return json_reply(dialect.answer(request, response))
@@ -92,7 +92,7 @@ def call_metadata(http: Request) -> list[tuple[str, str]]:
     return metadata
 
 
-async def _departure(receive: Receive) -> None:
+async def departure(receive: Receive) -> None:
     """Returns when the client has closed its connection."""
     while (await receive())["type"] != "http.disconnect":
         pass

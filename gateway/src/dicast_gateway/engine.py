@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
@@ -18,6 +18,7 @@ from dicast.v1.model_service_pb2_grpc import ModelServiceStub
 from dicast_gateway.errors import GatewayError, Kind, from_rpc, gone
 
 Metadata = Sequence[tuple[str, str]]
+_Response = TypeVar("_Response")
 
 _MIB = 1024 * 1024
 _READINESS_TIMEOUT_S = 2.0
@@ -63,20 +64,14 @@ class Engine:
     ) -> service_pb.DecideResponse:
         """Ask, and take the question back as soon as `left` is done: nobody waits for the answer then."""
         call = self._decisions.Decide(request, timeout=timeout_s, metadata=tuple(metadata))
-        answer = asyncio.ensure_future(_result(call))
-        leaving = asyncio.ensure_future(left)
-        try:
-            await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            if not answer.done():
-                raise gone()
-            return answer.result()
-        except grpc.aio.AioRpcError as error:
-            raise from_rpc(error) from error
-        finally:
-            call.cancel()
-            answer.cancel()
-            leaving.cancel()
-            await asyncio.gather(answer, leaving, return_exceptions=True)
+        return await _answer(call, left)
+
+    async def prewarm(
+        self, request: service_pb.PrewarmRequest, timeout_s: float, metadata: Metadata, left: Awaitable[None]
+    ) -> service_pb.PrewarmResponse:
+        """Have a state read and kept, unless the client leaves."""
+        call = self._decisions.Prewarm(request, timeout=timeout_s, metadata=tuple(metadata))
+        return await _answer(call, left)
 
     async def models(self, timeout_s: float, metadata: Metadata) -> Sequence[model_pb.Model]:
         """The models, the default one first."""
@@ -137,7 +132,25 @@ async def connect(server: str) -> AsyncIterator[Engine]:
         yield Engine(channel)
 
 
-async def _result(call: Awaitable[service_pb.DecideResponse]) -> service_pb.DecideResponse:
+async def _answer(call: grpc.aio.UnaryUnaryCall[Any, _Response], left: Awaitable[None]) -> _Response:
+    """The response of a call, which is taken back as soon as `left` is done."""
+    answer = asyncio.ensure_future(_result(call))
+    leaving = asyncio.ensure_future(left)
+    try:
+        await asyncio.wait({answer, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not answer.done():
+            raise gone()
+        return answer.result()
+    except grpc.aio.AioRpcError as error:
+        raise from_rpc(error) from error
+    finally:
+        call.cancel()
+        answer.cancel()
+        leaving.cancel()
+        await asyncio.gather(answer, leaving, return_exceptions=True)
+
+
+async def _result(call: Awaitable[_Response]) -> _Response:
     return await call
 
 

@@ -50,7 +50,12 @@ async def _serve(settings: Settings) -> int:
     limits = Limits(in_flight=settings.in_flight)
     host = Host(
         lambda: load_served(
-            settings.model, caches.folder(), settings.profile, settings.forward_tokens, settings.threads
+            settings.model,
+            caches.folder(),
+            profile=settings.profile,
+            forward_tokens=settings.forward_tokens,
+            store_bytes=settings.store_bytes(),
+            threads=settings.threads,
         ),
         in_flight=limits.in_flight,
         least_option_mass=settings.min_option_mass,

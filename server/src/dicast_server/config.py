@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from pydantic import Field
@@ -29,6 +30,9 @@ class Settings(BaseSettings):
     grpc_port: int = Field(50051, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     threads: int | None = Field(None, ge=1, le=1024, description="BLAS threads on a CPU; default: one a core")
     forward_tokens: int = Field(128, ge=8, le=4096, description="most tokens in one forward")
+    store_mib: int | None = Field(
+        None, ge=0, description="budget of kept states in MiB; default: an eighth of the memory; 0 keeps none"
+    )
     in_flight: int = Field(64, ge=1, le=100_000, description="requests that may wait or run at once")
     default_deadline: float = Field(60.0, gt=0, description="seconds for a call without a deadline")
     max_deadline: float = Field(600.0, gt=0, description="most seconds that a call may take")
@@ -37,3 +41,9 @@ class Settings(BaseSettings):
         0.05, ge=0, le=1, description="least probability on the options' letters for a model to be served"
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
+
+    def store_bytes(self) -> int:
+        """The budget of kept states in bytes."""
+        if self.store_mib is not None:
+            return self.store_mib * 1024 * 1024
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8

@@ -2,26 +2,25 @@
 
 import queue
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import pytest
 
-from dicast_server.engine.reader import Tally, Work
+from dicast_server.engine.reader import Tally
 from dicast_server.engine.thread import Engine, EngineStoppedError
 
 PATIENCE_S = 30
 
 
 class ScriptedReader:
-    """Runs work that is a list of steps: results, an exception, or an event to wait for."""
+    """Runs scripts of steps: results, an exception, or something to call."""
 
     def __init__(self) -> None:
         self.log: list[str] = []
         self.closed: list[str] = []
 
-    def read(self, work: Work[Any], tally: Tally) -> Generator[list[Any], None, None]:
-        script: Any = work.rounds
+    def run(self, script: "Script", tally: Tally) -> Generator[list[Any], None, None]:
         try:
             for step in script.steps:
                 self.log.append(script.name)
@@ -48,7 +47,7 @@ class Mailbox:
     def __init__(self) -> None:
         self.events: queue.Queue[Any] = queue.Queue()
 
-    def results(self, results: list[Any]) -> None:
+    def results(self, results: Sequence[Any]) -> None:
         self.events.put(results)
 
     def finished(self, tally: Tally) -> None:
@@ -72,7 +71,8 @@ class Running:
 
     def submit(self, name: str, *steps: Any) -> tuple[Any, Mailbox]:
         mailbox = Mailbox()
-        return self.engine.submit(Work((), Script(name, *steps)), mailbox), mailbox  # type: ignore[arg-type]
+        script = Script(name, *steps)
+        return self.engine.submit(lambda _, tally: self.reader.run(script, tally), mailbox), mailbox
 
 
 @pytest.fixture

@@ -144,8 +144,20 @@ BAD: list[tuple[str, service_pb.DecideRequest, str, str, str]] = [
         "is not JSON",
         "INVALID",
     ),
-    ("no options", with_question(options(0)), "questions[0].choice.options", "has 0", "LIMIT_EXCEEDED"),
-    ("one option", with_question(options(1)), "questions[0].choice.options", "has 1", "LIMIT_EXCEEDED"),
+    (
+        "no options",
+        with_question(options(0)),
+        "questions[0].choice.options",
+        "has no options",
+        "LIMIT_EXCEEDED",
+    ),
+    (
+        "one option",
+        with_question(options(1)),
+        "questions[0].choice.options",
+        "has 1 option;",
+        "LIMIT_EXCEEDED",
+    ),
     ("53 options", with_question(options(53)), "questions[0].choice.options", "52 at most", "LIMIT_EXCEEDED"),
     ("256 options", with_question(options(256)), "questions[0].choice.options", "255", "LIMIT_EXCEEDED"),
     (

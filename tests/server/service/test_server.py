@@ -92,6 +92,59 @@ async def test_every_question_is_answered_in_order_with_its_type() -> None:
     assert usage.output_tokens == usage.cached_tokens == 0
 
 
+async def test_a_state_is_read_once_and_its_answers_keep_their_bits() -> None:
+    async with serving() as running:
+        state = "Parcel 7 has not moved. " * 20
+        first = await running.decisions.Decide(request(state=state))
+        again = await running.decisions.Decide(request(state=state))
+        other = await running.decisions.Decide(request(predicate("x", "Is it late?"), state=state))
+        salted = await running.decisions.Decide(request(state=state, cache_salt="s"))
+        tenant = await running.decisions.Decide(
+            request(state=state), metadata=(("x-dicast-tenant", "someone else"),)
+        )
+    assert list(first.answers) == list(again.answers) == list(salted.answers) == list(tenant.answers)
+    assert first.summary.usage.cached_tokens == 0
+    for reply in (again, other):
+        usage = reply.summary.usage
+        assert len(state) < usage.cached_tokens < usage.input_tokens
+        assert usage.computed_tokens == usage.input_tokens - usage.cached_tokens
+    assert salted.summary.usage.cached_tokens == tenant.summary.usage.cached_tokens == 0
+
+
+async def test_prewarm_reads_a_state_before_it_is_asked_about() -> None:
+    async with serving() as running:
+        state = pb.State(text="Parcel 7 has not moved. " * 20)
+        message = service_pb.PrewarmRequest(state=state)
+        message.time_to_live.FromSeconds(60)
+        warmed = await running.decisions.Prewarm(message)
+        assert (warmed.model, warmed.kept, warmed.reason, warmed.cached_tokens) == ("tiny", True, "", 0)
+        assert warmed.prefix_tokens > len(state.text)
+        assert warmed.request_id
+        again = await running.decisions.Prewarm(service_pb.PrewarmRequest(state=state))
+        assert again.cached_tokens == again.prefix_tokens == warmed.prefix_tokens
+        reply = await running.decisions.Decide(service_pb.DecideRequest(state=state, questions=[predicate()]))
+        assert reply.summary.usage.cached_tokens == warmed.prefix_tokens
+
+
+async def test_prewarm_of_what_cannot_be_read() -> None:
+    async with serving() as running:
+        for seconds, state, path in (
+            (1, pb.State(), "state"),
+            (1, pb.State(text="x" * 3 * CONTEXT), "state"),
+            (0, pb.State(text="s"), "time_to_live"),
+            (-5, pb.State(text="s"), "time_to_live"),
+            (10**6, pb.State(text="s"), "time_to_live"),
+        ):
+            message = service_pb.PrewarmRequest(state=state)
+            message.time_to_live.FromSeconds(seconds)
+            code, _, details = await refusal(running.decisions.Prewarm(message))
+            assert code is grpc.StatusCode.INVALID_ARGUMENT
+            violations = error_details_pb2.BadRequest()
+            assert details[0].Unpack(violations)
+            assert violations.field_violations[0].field == path
+        assert running.gate.count == 0
+
+
 async def test_diagnostics_by_level() -> None:
     async with serving() as running:
         basic = await running.decisions.Decide(request(detail=pb.DETAIL_LEVEL_BASIC))
@@ -326,8 +379,10 @@ async def test_the_servers_own_deadlines_hold() -> None:
 
 async def test_a_deadline_covers_the_wait_of_a_request_that_has_not_run() -> None:
     async with serving() as running:
+        await running.decisions.Decide(request(predicate(), state="alone"))
+        alone = running.gate.count
         running.gate.hold()
-        first = asyncio.ensure_future(running.decisions.Decide(request(predicate())))
+        first = asyncio.ensure_future(running.decisions.Decide(request(predicate(), state="first")))
         await running.gate.reached()
         with pytest.raises(grpc.aio.AioRpcError) as caught:
             await running.decisions.Decide(request(predicate(), state="waits"), timeout=0.2)
@@ -335,9 +390,7 @@ async def test_a_deadline_covers_the_wait_of_a_request_that_has_not_run() -> Non
         running.gate.release()
         await first
         await idle(running)
-        first_alone = running.gate.count
-        await running.decisions.Decide(request(predicate()))
-        assert running.gate.count == 2 * first_alone
+        assert running.gate.count == 2 * alone
 
 
 async def test_a_cancelled_call_stops_before_the_next_forward() -> None:
@@ -433,7 +486,7 @@ async def test_a_stream_answers_as_it_reads_and_outlives_a_bad_request() -> None
     assert seen[""][0].error.violations[0].field == "id"
     *answers, summary = seen["a"]
     assert summary.HasField("summary")
-    assert summary.summary.usage == unary.summary.usage
+    assert summary.summary.usage.input_tokens == unary.summary.usage.input_tokens
     by_index = sorted((event.answer for event in answers), key=lambda answer: answer.index)
     assert by_index == list(unary.answers)
     assert [event.WhichOneof("event") for event in seen["b"]] == ["answer", "summary"]
@@ -465,7 +518,7 @@ async def test_an_answer_is_sent_before_the_next_forward() -> None:
         stream = running.decisions.StreamDecide()
         await stream.write(
             service_pb.StreamDecideRequest(
-                id="a", request=request(predicate("1"), predicate("2"), isolated=True)
+                id="a", request=request(predicate("1", "One?"), predicate("2", "Two?"), isolated=True)
             )
         )
         await running.gate.reached()
@@ -520,14 +573,6 @@ async def test_a_stream_reads_no_further_while_as_many_as_may_are_in_flight() ->
         running.gate.release()
         ends = [event.id async for event in stream if event.HasField("summary")]
         assert sorted(ends) == list("012345")
-
-
-async def test_prewarm_says_that_it_is_not_served() -> None:
-    async with serving() as running:
-        code, info, _ = await refusal(
-            running.decisions.Prewarm(service_pb.PrewarmRequest(state=pb.State(text="s")))
-        )
-    assert (code, info.reason) == (grpc.StatusCode.UNIMPLEMENTED, "NOT_SUPPORTED")
 
 
 async def test_reflection_names_the_services() -> None:

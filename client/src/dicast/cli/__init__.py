@@ -16,6 +16,7 @@ _KNOWN = {
     "demo": ("dicast", "start engine and gateway, ask one request three ways, compare, stop"),
     "gateway": ("dicast-gateway", "serve /v1/systemone and /v1/decisions over HTTP"),
     "models": ("dicast", "show the served models"),
+    "prewarm": ("dicast", "have a state read and kept before it is asked about"),
     "serve": ("dicast-server", "serve a model over gRPC"),
     "up": ("dicast", "run the engine and the gateway together"),
 }

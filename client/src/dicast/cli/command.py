@@ -6,7 +6,7 @@ import argparse
 import os
 from typing import NoReturn
 
-from dicast import Client, DicastError, ServerError, Unavailable
+from dicast import Client, DicastError, NotFound, ServerError, Unavailable
 from dicast._connection import DEFAULT_TARGET, DEFAULT_TIMEOUT_S
 
 
@@ -96,8 +96,8 @@ def describe(error: DicastError, server: str = "") -> str:
         return f"no dicast server answers{where}: start one with `dicast up`, or name another with --server"
     sentence = error.message
     fields = [f"{v.field}: {v.description}" for v in error.violations if v.description not in sentence]
-    if fields:
+    if fields and not isinstance(error, NotFound):
         sentence += f" ({'; '.join(fields)})"
-    if error.retry_delay_s is not None:
+    if error.retry_delay_s is not None and "try again" not in sentence:
         sentence += f" (try again in {error.retry_delay_s:g} s)"
     return sentence

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from dicast import (
@@ -15,16 +14,15 @@ from dicast import (
     Decision,
     DicastError,
     ExtensionAnswer,
-    Json,
     Options,
     PredicateAnswer,
     Refused,
     ScoreAnswer,
     Skipped,
-    jsontext,
 )
 from dicast.cli.asking import SYNTAX, add_question_flags, questions
 from dicast.cli.command import CommandError, Parser, add_server_flags, connect, describe
+from dicast.cli.stating import add_state_flags, read_state
 from dicast.cli.table import decision_lines, style_for
 
 
@@ -32,7 +30,7 @@ def main(argv: list[str]) -> int:
     """Run `dicast decide ARGV`."""
     arguments = _parser().parse_args(argv)
     asked = questions(arguments)
-    state = _state(arguments)
+    state = read_state(arguments)
     options = Options(temperature=arguments.temperature, detail=arguments.detail)
     with connect(arguments) as client:
         try:
@@ -61,9 +59,7 @@ def as_json(decision: Decision) -> dict[str, Any]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("decide", "Ask questions about a text or a JSON value.", epilog=SYNTAX)
-    parser.add_argument("state", nargs="?", metavar="STATE", help="what to ask about; - or nothing: stdin")
-    parser.add_argument("--state-file", type=Path, metavar="FILE", help="read the state from a file")
-    parser.add_argument("--json-state", action="store_true", help="the state is JSON, not text")
+    add_state_flags(parser)
     add_question_flags(parser)
     parser.add_argument("--model", default="", help="id or alias (default: the server's default model)")
     parser.add_argument("--temperature", type=float, metavar="T", help="of the calibration, 0.05 to 20")
@@ -73,33 +69,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print JSON with unrounded numbers")
     add_server_flags(parser)
     return parser
-
-
-def _state(arguments: argparse.Namespace) -> str | Json:
-    text = _state_text(arguments)
-    if not arguments.json_state:
-        return text
-    try:
-        return Json(text)
-    except jsontext.JsonError as error:
-        raise CommandError(f"the state: {error}", 2) from None
-
-
-def _state_text(arguments: argparse.Namespace) -> str:
-    try:
-        if arguments.state_file is not None:
-            if arguments.state is not None:
-                raise CommandError("the state is given twice: as an argument and by --state-file", 2)
-            return str(arguments.state_file.read_text(encoding="utf-8"))
-        if arguments.state not in (None, "-"):
-            return str(arguments.state)
-        if arguments.state is None and sys.stdin.isatty():
-            raise CommandError("a state is needed: an argument, --state-file, or - for stdin", 2)
-        return sys.stdin.buffer.read().decode("utf-8")
-    except OSError as error:
-        raise CommandError(f"--state-file {arguments.state_file}: {error.strerror}", 2) from None
-    except UnicodeDecodeError:
-        raise CommandError("the state is not UTF-8", 2) from None
 
 
 def _answer_json(answer: Answer) -> dict[str, Any]:

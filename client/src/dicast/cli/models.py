@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from dicast import DicastError, Engine, Model
+from dicast import DicastError, Engine, Model, Store
 from dicast.cli.command import CommandError, Parser, add_server_flags, connect, describe
 from dicast.cli.table import WIDTH, Style, field_lines, fit, style_for
 
@@ -81,8 +81,19 @@ def model_lines(model: Model, style: Style) -> list[str]:
                     f"{limits.options} options, {limits.levels} levels, {limits.orders} orders",
                 ),
                 ("", f"{limits.message_bytes} bytes, {limits.queued_requests} requests waiting"),
+                ("kept states", _store_line(model.store)),
                 ("loaded", model.loaded_at.isoformat(" ", "seconds") if model.loaded_at else ""),
             ],
             style,
         ),
     ]
+
+
+def _store_line(store: Store) -> str:
+    if not store.budget_bytes:
+        return "none"
+    used, budget = store.used_bytes / 2**20, store.budget_bytes / 2**20
+    looked_up = store.hits + store.misses
+    return (
+        f"{used:.0f} of {budget:.0f} MiB, {store.hits} of {looked_up} chunks found, {store.evictions} evicted"
+    )

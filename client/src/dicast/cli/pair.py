@@ -44,9 +44,14 @@ class Running:
 
 
 def installed(
-    *, grpc_port: int, http_port: int, model: str = "", serve: Sequence[str] = (), quiet: bool = False
+    *,
+    grpc_port: int | None,
+    http_port: int | None,
+    model: str = "",
+    serve: Sequence[str] = (),
+    quiet: bool = False,
 ) -> Pair:
-    """The pair of the installed packages; port 0 takes a free one.
+    """The pair of the installed packages; port 0 takes a free one, None their own setting.
 
     `serve` is passed on to `dicast serve`; a quiet pair logs warnings and errors alone.
     """
@@ -56,15 +61,19 @@ def installed(
     return Pair(
         engine=Command(
             "engine",
-            (*dicast, "serve", "--grpc-port", str(grpc_port), *named, *log, *serve),
+            (*dicast, "serve", *_flag("--grpc-port", grpc_port), *named, *log, *serve),
             announces="grpc",
         ),
         gateway=lambda address: Command(
             "gateway",
-            (*dicast, "gateway", "--http-port", str(http_port), "--server", address, *log),
+            (*dicast, "gateway", *_flag("--http-port", http_port), "--server", address, *log),
             announces="http",
         ),
     )
+
+
+def _flag(name: str, value: int | None) -> tuple[str, ...]:
+    return () if value is None else (name, str(value))
 
 
 def start(group: Group, pair: Pair, *, patience_s: float, api_key: str | None = None) -> Running:

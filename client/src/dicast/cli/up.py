@@ -23,10 +23,10 @@ def main(argv: list[str]) -> int:
         own, serve = argv[:place], argv[place + 1 :]
     parser = Parser("up", "Run the engine and the gateway together.", epilog=_EPILOG)
     parser.add_argument(
-        "--grpc-port", type=port, default=50051, help="0 takes a free one (default: %(default)s)"
+        "--grpc-port", type=port, help="0 takes a free one (default: DICAST_GRPC_PORT, or 50051)"
     )
     parser.add_argument(
-        "--http-port", type=port, default=8080, help="0 takes a free one (default: %(default)s)"
+        "--http-port", type=port, help="0 takes a free one (default: DICAST_HTTP_PORT, or 8080)"
     )
     parser.add_argument("--model", default="", help="model to serve (default: the embedded one)")
     parser.add_argument(

@@ -592,7 +592,7 @@ class Choice(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def options(self) -> _containers.RepeatedCompositeFieldContainer[Global___Option]:
-        """options in the order of the prompt: 2 to 255, all values different."""
+        """options in the order of the prompt: 2 to 255 (a model's Limits may say less), all values different."""
 
     def __init__(
         self,
@@ -621,7 +621,9 @@ class Option(_message.Message):
 
     @_builtins.property
     def description(self) -> Global___Content:
-        """description says what the option means. Absent, null and "" render alike: the value alone."""
+        """description says what the option means. Absent, null and "" render alike: the value with an empty
+        description.
+        """
 
     def __init__(
         self,
@@ -1030,7 +1032,9 @@ class DecideOptions(_message.Message):
     ABSTAIN_FIELD_NUMBER: _builtins.int
     ISOLATED_FIELD_NUMBER: _builtins.int
     orders: _builtins.int
-    """orders in which each question's options are read and averaged: 1 to 32. Absent: 1."""
+    """orders in which each question's options are read and averaged: 1 to 32 (a model's Limits may say less).
+    Absent: 1.
+    """
     temperature: _builtins.float
     """temperature of the calibration, 0.05 to 20: p = softmax(scores / temperature)."""
     detail: Global___DetailLevel.ValueType

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64icast/v1/model_service.proto\x12\tdicast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11ListModelsRequest\"6\n\x12ListModelsResponse\x12 \n\x06models\x18\x01 \x03(\x0b\x32\x10.dicast.v1.Model\"\x1f\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"3\n\x10GetModelResponse\x12\x1f\n\x05model\x18\x01 \x01(\x0b\x32\x10.dicast.v1.Model\"\xac\x04\n\x05Model\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61liases\x18\x02 \x03(\t\x12\x0e\n\x06\x66\x61mily\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\'\n\x06status\x18\x05 \x01(\x0e\x32\x17.dicast.v1.Model.Status\x12\x16\n\x0estatus_message\x18\x06 \x01(\t\x12-\n\tloaded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0equestion_types\x18\x08 \x03(\t\x12\x10\n\x08readouts\x18\t \x03(\t\x12#\n\x07profile\x18\n \x01(\x0b\x32\x12.dicast.v1.Profile\x12!\n\x06limits\x18\x0b \x01(\x0b\x32\x11.dicast.v1.Limits\x12+\n\x0b\x63\x61libration\x18\x0c \x01(\x0b\x32\x16.dicast.v1.Calibration\x12!\n\x06\x65ngine\x18\r \x01(\x0b\x32\x11.dicast.v1.Engine\x12\x12\n\nparameters\x18\x0e \x01(\x04\x12\x14\n\x0cquantization\x18\x0f \x01(\t\x12(\n\nself_check\x18\x10 \x01(\x0b\x32\x14.dicast.v1.SelfCheck\"[\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATUS_STARTING\x10\x01\x12\x10\n\x0cSTATUS_READY\x10\x02\x12\x12\n\x0eSTATUS_REFUSED\x10\x03\"^\n\x07Profile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0eprompt_version\x18\x02 \x01(\t\x12\x15\n\rtemplate_hash\x18\x03 \x01(\t\x12\x16\n\x0e\x66orward_tokens\x18\x04 \x01(\r\"\xa8\x01\n\x06Limits\x12\x16\n\x0e\x63ontext_tokens\x18\x01 \x01(\x04\x12\x11\n\tquestions\x18\x02 \x01(\r\x12\x0f\n\x07options\x18\x03 \x01(\r\x12\x0e\n\x06levels\x18\x04 \x01(\r\x12\x0e\n\x06orders\x18\x05 \x01(\r\x12\x15\n\rmessage_bytes\x18\x06 \x01(\x04\x12\x12\n\njson_depth\x18\x07 \x01(\r\x12\x17\n\x0fqueued_requests\x18\x08 \x01(\r\"2\n\x0b\x43\x61libration\x12\x13\n\x0btemperature\x18\x01 \x01(\x01\x12\x0e\n\x06source\x18\x02 \x01(\t\"z\n\x06\x45ngine\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x0c\n\x04\x62las\x18\x02 \x01(\t\x12\x14\n\x0c\x62las_threads\x18\x03 \x01(\r\x12\x13\n\x0bmlx_version\x18\x04 \x01(\t\x12\x11\n\thead_path\x18\x05 \x01(\t\x12\x14\n\x0cshared_tails\x18\x06 \x01(\x08\"[\n\tSelfCheck\x12\x13\n\x0boption_mass\x18\x01 \x01(\x01\x12\r\n\x05right\x18\x02 \x01(\r\x12\r\n\x05\x61sked\x18\x03 \x01(\r\x12\x1b\n\x13predicate_direction\x18\x04 \x01(\x08\x32\x9e\x01\n\x0cModelService\x12I\n\nListModels\x12\x1c.dicast.v1.ListModelsRequest\x1a\x1d.dicast.v1.ListModelsResponse\x12\x43\n\x08GetModel\x12\x1a.dicast.v1.GetModelRequest\x1a\x1b.dicast.v1.GetModelResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1d\x64icast/v1/model_service.proto\x12\tdicast.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"\x13\n\x11ListModelsRequest\"6\n\x12ListModelsResponse\x12 \n\x06models\x18\x01 \x03(\x0b\x32\x10.dicast.v1.Model\"\x1f\n\x0fGetModelRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\"3\n\x10GetModelResponse\x12\x1f\n\x05model\x18\x01 \x01(\x0b\x32\x10.dicast.v1.Model\"\xcd\x04\n\x05Model\x12\n\n\x02id\x18\x01 \x01(\t\x12\x0f\n\x07\x61liases\x18\x02 \x03(\t\x12\x0e\n\x06\x66\x61mily\x18\x03 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x04 \x01(\t\x12\'\n\x06status\x18\x05 \x01(\x0e\x32\x17.dicast.v1.Model.Status\x12\x16\n\x0estatus_message\x18\x06 \x01(\t\x12-\n\tloaded_at\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x16\n\x0equestion_types\x18\x08 \x03(\t\x12\x10\n\x08readouts\x18\t \x03(\t\x12#\n\x07profile\x18\n \x01(\x0b\x32\x12.dicast.v1.Profile\x12!\n\x06limits\x18\x0b \x01(\x0b\x32\x11.dicast.v1.Limits\x12+\n\x0b\x63\x61libration\x18\x0c \x01(\x0b\x32\x16.dicast.v1.Calibration\x12!\n\x06\x65ngine\x18\r \x01(\x0b\x32\x11.dicast.v1.Engine\x12\x12\n\nparameters\x18\x0e \x01(\x04\x12\x14\n\x0cquantization\x18\x0f \x01(\t\x12(\n\nself_check\x18\x10 \x01(\x0b\x32\x14.dicast.v1.SelfCheck\x12\x1f\n\x05store\x18\x11 \x01(\x0b\x32\x10.dicast.v1.Store\"[\n\x06Status\x12\x16\n\x12STATUS_UNSPECIFIED\x10\x00\x12\x13\n\x0fSTATUS_STARTING\x10\x01\x12\x10\n\x0cSTATUS_READY\x10\x02\x12\x12\n\x0eSTATUS_REFUSED\x10\x03\"^\n\x07Profile\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x16\n\x0eprompt_version\x18\x02 \x01(\t\x12\x15\n\rtemplate_hash\x18\x03 \x01(\t\x12\x16\n\x0e\x66orward_tokens\x18\x04 \x01(\r\"\xa8\x01\n\x06Limits\x12\x16\n\x0e\x63ontext_tokens\x18\x01 \x01(\x04\x12\x11\n\tquestions\x18\x02 \x01(\r\x12\x0f\n\x07options\x18\x03 \x01(\r\x12\x0e\n\x06levels\x18\x04 \x01(\r\x12\x0e\n\x06orders\x18\x05 \x01(\r\x12\x15\n\rmessage_bytes\x18\x06 \x01(\x04\x12\x12\n\njson_depth\x18\x07 \x01(\r\x12\x17\n\x0fqueued_requests\x18\x08 \x01(\r\"2\n\x0b\x43\x61libration\x12\x13\n\x0btemperature\x18\x01 \x01(\x01\x12\x0e\n\x06source\x18\x02 \x01(\t\"z\n\x06\x45ngine\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x0c\n\x04\x62las\x18\x02 \x01(\t\x12\x14\n\x0c\x62las_threads\x18\x03 \x01(\r\x12\x13\n\x0bmlx_version\x18\x04 \x01(\t\x12\x11\n\thead_path\x18\x05 \x01(\t\x12\x14\n\x0cshared_tails\x18\x06 \x01(\x08\"[\n\tSelfCheck\x12\x13\n\x0boption_mass\x18\x01 \x01(\x01\x12\r\n\x05right\x18\x02 \x01(\r\x12\r\n\x05\x61sked\x18\x03 \x01(\r\x12\x1b\n\x13predicate_direction\x18\x04 \x01(\x08\"b\n\x05Store\x12\x14\n\x0c\x62udget_bytes\x18\x01 \x01(\x04\x12\x12\n\nused_bytes\x18\x02 \x01(\x04\x12\x0c\n\x04hits\x18\x03 \x01(\x04\x12\x0e\n\x06misses\x18\x04 \x01(\x04\x12\x11\n\tevictions\x18\x05 \x01(\x04\x32\x9e\x01\n\x0cModelService\x12I\n\nListModels\x12\x1c.dicast.v1.ListModelsRequest\x1a\x1d.dicast.v1.ListModelsResponse\x12\x43\n\x08GetModel\x12\x1a.dicast.v1.GetModelRequest\x1a\x1b.dicast.v1.GetModelResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -41,19 +41,21 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETMODELRESPONSE']._serialized_start=187
   _globals['_GETMODELRESPONSE']._serialized_end=238
   _globals['_MODEL']._serialized_start=241
-  _globals['_MODEL']._serialized_end=797
-  _globals['_MODEL_STATUS']._serialized_start=706
-  _globals['_MODEL_STATUS']._serialized_end=797
-  _globals['_PROFILE']._serialized_start=799
-  _globals['_PROFILE']._serialized_end=893
-  _globals['_LIMITS']._serialized_start=896
-  _globals['_LIMITS']._serialized_end=1064
-  _globals['_CALIBRATION']._serialized_start=1066
-  _globals['_CALIBRATION']._serialized_end=1116
-  _globals['_ENGINE']._serialized_start=1118
-  _globals['_ENGINE']._serialized_end=1240
-  _globals['_SELFCHECK']._serialized_start=1242
-  _globals['_SELFCHECK']._serialized_end=1333
-  _globals['_MODELSERVICE']._serialized_start=1336
-  _globals['_MODELSERVICE']._serialized_end=1494
+  _globals['_MODEL']._serialized_end=830
+  _globals['_MODEL_STATUS']._serialized_start=739
+  _globals['_MODEL_STATUS']._serialized_end=830
+  _globals['_PROFILE']._serialized_start=832
+  _globals['_PROFILE']._serialized_end=926
+  _globals['_LIMITS']._serialized_start=929
+  _globals['_LIMITS']._serialized_end=1097
+  _globals['_CALIBRATION']._serialized_start=1099
+  _globals['_CALIBRATION']._serialized_end=1149
+  _globals['_ENGINE']._serialized_start=1151
+  _globals['_ENGINE']._serialized_end=1273
+  _globals['_SELFCHECK']._serialized_start=1275
+  _globals['_SELFCHECK']._serialized_end=1366
+  _globals['_STORE']._serialized_start=1368
+  _globals['_STORE']._serialized_end=1466
+  _globals['_MODELSERVICE']._serialized_start=1469
+  _globals['_MODELSERVICE']._serialized_end=1627
 # @@protoc_insertion_point(module_scope)

@@ -156,6 +156,7 @@ class Model(_message.Message):
     PARAMETERS_FIELD_NUMBER: _builtins.int
     QUANTIZATION_FIELD_NUMBER: _builtins.int
     SELF_CHECK_FIELD_NUMBER: _builtins.int
+    STORE_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """id is the real name, never a path."""
     family: _builtins.str
@@ -206,6 +207,10 @@ class Model(_message.Message):
     def self_check(self) -> Global___SelfCheck:
         """self_check is the outcome of the questions that the model was asked at its start."""
 
+    @_builtins.property
+    def store(self) -> Global___Store:
+        """store of kept prefixes."""
+
     def __init__(
         self,
         *,
@@ -225,10 +230,11 @@ class Model(_message.Message):
         parameters: _builtins.int = ...,
         quantization: _builtins.str = ...,
         self_check: Global___SelfCheck | None = ...,
+        store: Global___Store | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["calibration", b"calibration", "engine", b"engine", "limits", b"limits", "loaded_at", b"loaded_at", "profile", b"profile", "self_check", b"self_check"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["calibration", b"calibration", "engine", b"engine", "limits", b"limits", "loaded_at", b"loaded_at", "profile", b"profile", "self_check", b"self_check", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "calibration", b"calibration", "description", b"description", "engine", b"engine", "family", b"family", "id", b"id", "limits", b"limits", "loaded_at", b"loaded_at", "parameters", b"parameters", "profile", b"profile", "quantization", b"quantization", "question_types", b"question_types", "readouts", b"readouts", "self_check", b"self_check", "status", b"status", "status_message", b"status_message"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "calibration", b"calibration", "description", b"description", "engine", b"engine", "family", b"family", "id", b"id", "limits", b"limits", "loaded_at", b"loaded_at", "parameters", b"parameters", "profile", b"profile", "quantization", b"quantization", "question_types", b"question_types", "readouts", b"readouts", "self_check", b"self_check", "status", b"status", "status_message", b"status_message", "store", b"store"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -419,3 +425,41 @@ class SelfCheck(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SelfCheck: _TypeAlias = SelfCheck  # noqa: Y015
+
+@_typing.final
+class Store(_message.Message):
+    """Store is what a model keeps of the states that it has read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUDGET_BYTES_FIELD_NUMBER: _builtins.int
+    USED_BYTES_FIELD_NUMBER: _builtins.int
+    HITS_FIELD_NUMBER: _builtins.int
+    MISSES_FIELD_NUMBER: _builtins.int
+    EVICTIONS_FIELD_NUMBER: _builtins.int
+    budget_bytes: _builtins.int
+    """budget_bytes that it may take. 0: nothing is kept."""
+    used_bytes: _builtins.int
+    """used_bytes of them."""
+    hits: _builtins.int
+    """hits are chunks that were found, since the start."""
+    misses: _builtins.int
+    """misses are chunks that had to be computed."""
+    evictions: _builtins.int
+    """evictions are chunks that made room for others."""
+    def __init__(
+        self,
+        *,
+        budget_bytes: _builtins.int = ...,
+        used_bytes: _builtins.int = ...,
+        hits: _builtins.int = ...,
+        misses: _builtins.int = ...,
+        evictions: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["budget_bytes", b"budget_bytes", "evictions", b"evictions", "hits", b"hits", "misses", b"misses", "used_bytes", b"used_bytes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Store: _TypeAlias = Store  # noqa: Y015

@@ -14,7 +14,7 @@ class Wording(Enum):
 
     JSON keeps number text, key order and non-ASCII. OPENJEV is what the OpenJev weights were trained
     and measured with: Python's str() of arrays and scalars and of all structured instructions, JSON for
-    objects and descriptions (specification of the letters protocol, section 2.1).
+    objects and descriptions.
     """
 
     JSON = "json"

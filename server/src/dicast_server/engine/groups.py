@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 FORWARD_OVERHEAD = 32
-"""The fixed cost of a forward, in tokens (letters protocol, section 3.3)."""
+"""The fixed cost of a forward, in tokens."""
 
 
 def group_tails(

@@ -14,7 +14,7 @@ Trunk = Callable[..., mx.array]
 """A model without its head: token ids (rows, width) and caches to hidden states (rows, width, d)."""
 
 _ROWS_TOLERANCE = 0.25
-"""Most that a float32 label score may differ from the head's own logit (letters protocol, section 4)."""
+"""Most that a float32 label score may differ from the head's own logit."""
 
 
 @dataclass(frozen=True, slots=True)

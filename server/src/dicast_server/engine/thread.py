@@ -5,13 +5,13 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import mlx.core as mx
 
-from dicast_server.engine.reader import Reader, Tally, Work
+from dicast_server.engine.reader import Reader, Tally
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +25,7 @@ class EngineStoppedError(Exception):
 class Listener(Protocol):
     """Who hears of a request. All calls come from the engine thread and must return at once."""
 
-    def results(self, results: list[Any]) -> None:
+    def results(self, results: Sequence[Any]) -> None:
         """Results that a forward completed."""
 
     def finished(self, tally: Tally) -> None:
@@ -35,14 +35,18 @@ class Listener(Protocol):
         """The request failed; nothing follows."""
 
 
+Steps = Callable[[Reader, Tally], Generator[Sequence[Result], None, None]]
+"""Starts a request on the engine thread: a generator that runs one forward a step and yields results."""
+
+
 @dataclass(slots=True)
 class Job(Generic[Result]):
     """One request on its way through the engine."""
 
-    work: Work[Result]
+    start: Steps[Result]
     listener: Listener
     tally: Tally = field(default_factory=Tally)
-    steps: Generator[list[Result], None, None] | None = None
+    steps: Generator[Sequence[Result], None, None] | None = None
     stopped: bool = False
 
     def stop(self) -> None:
@@ -83,13 +87,13 @@ class Engine:
         self._died = died
         self._thread.start()
 
-    def submit(self, work: Work[Result], listener: Listener) -> Job[Result]:
+    def submit(self, start: Steps[Result], listener: Listener) -> Job[Result]:
         """Queue a request.
 
         Raises:
             EngineStoppedError: the thread has ended.
         """
-        job = Job(work, listener)
+        job = Job(start, listener)
         with self._changed:
             if self._death is not None or self._closing:
                 raise EngineStoppedError("the engine has stopped")
@@ -163,7 +167,7 @@ class Engine:
         """Run one forward of a request. False: the request is over."""
         try:
             if job.steps is None:
-                job.steps = reader.read(job.work, job.tally)
+                job.steps = job.start(reader, job.tally)
             results = next(job.steps)
         except StopIteration:
             job.listener.finished(job.tally)

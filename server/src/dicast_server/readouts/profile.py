@@ -54,7 +54,7 @@ OPENJEV = Profile(
     predicate_clamp=1e-4,
     model_pattern=r"openjev(-[a-z0-9._]+)*",
 )
-"""The OpenJev weights, with the constants that were measured for them (letters protocol, section 2.2)."""
+"""The OpenJev weights, with the constants that were measured for them (OpenJev)."""
 
 PROFILES = {profile.name: profile for profile in (STOCK, OPENJEV)}
 

@@ -132,6 +132,17 @@ class ModelServicer(ModelServiceServicer):
                 source="default" if published is None else "profile",
             )
         )
+        store = served.reader.store
+        counters = store.counters
+        model.store.CopyFrom(
+            pb.Store(
+                budget_bytes=store.budget_bytes,
+                used_bytes=counters.nbytes,
+                hits=counters.hits,
+                misses=counters.misses,
+                evictions=counters.evicted,
+            )
+        )
         machinery = served.machinery
         model.engine.CopyFrom(
             pb.Engine(

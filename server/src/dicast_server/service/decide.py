@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -11,14 +12,17 @@ from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast.v1.decision_service_pb2_grpc import DecisionServiceServicer
 from dicast_server.decisions.answers import Answer
+from dicast_server.engine.reader import Kept
 from dicast_server.service import failures
-from dicast_server.service.calls import Call, Context, Deadlines, as_failure, call
+from dicast_server.service.calls import Call, Context, Deadlines, as_failure, call, tenant
 from dicast_server.service.catalogue import Catalogue
 from dicast_server.service.failures import Violation
 from dicast_server.service.limits import Limits
 from dicast_server.service.messages import answer_message, usage_message
-from dicast_server.service.requests import read_request
+from dicast_server.service.requests import read_prewarm, read_request
 from dicast_server.service.running import run
+
+log = logging.getLogger(__name__)
 
 Event = pb.Answer | pb.DecideSummary
 
@@ -38,7 +42,7 @@ class DecisionServicer(DecisionServiceServicer):
         response = service_pb.DecideResponse()
         async with call(context, "Decide", self._deadlines.of(context)) as this:
             answers: dict[int, pb.Answer] = {}
-            async with aclosing(self._decide(request, this)) as events:
+            async with aclosing(self._decide(request, tenant(context), this)) as events:
                 async for event in events:
                     if isinstance(event, pb.Answer):
                         answers[event.index] = event
@@ -66,10 +70,26 @@ class DecisionServicer(DecisionServiceServicer):
     async def Prewarm(  # noqa: N802
         self, request: service_pb.PrewarmRequest, context: Context
     ) -> service_pb.PrewarmResponse:
-        """Read a state and keep it: not served yet, for there is no store."""
-        async with call(context, "Prewarm", self._deadlines.of(context)):
-            raise failures.unimplemented("Prewarm")
-        raise AssertionError("unreachable: the call was aborted")
+        """Read a state and hold it in the store."""
+        response = service_pb.PrewarmResponse()
+        async with call(context, "Prewarm", self._deadlines.of(context)) as this:
+            host = self._catalogue.find(request.model)
+            planner = host.planner()
+            state, hold_s = read_prewarm(request, self._limits)
+            async with host.admitted():
+                work = await asyncio.to_thread(
+                    planner.prewarm, state, hold_s, request.cache_salt, tenant(context)
+                )
+                async with aclosing(run(host.engine, work.start)) as results:
+                    async for result in results:
+                        if isinstance(result, Kept):
+                            response.kept, response.reason = not result.reason, result.reason
+                        else:
+                            response.prefix_tokens = result.input_tokens
+                            response.cached_tokens = result.cached_tokens
+            response.model = self._catalogue.id_of(host)
+            response.request_id = this.request_id
+        return response
 
     async def _answer_one(
         self, item: service_pb.StreamDecideRequest, stream: _Stream, stream_id: str
@@ -77,7 +97,10 @@ class DecisionServicer(DecisionServiceServicer):
         this = Call(f"{stream_id}/{item.id}", time.monotonic())
         timeout_s = self._deadlines.of(stream.context)
         try:
-            async with asyncio.timeout(timeout_s), aclosing(self._decide(item.request, this)) as events:
+            async with (
+                asyncio.timeout(timeout_s),
+                aclosing(self._decide(item.request, tenant(stream.context), this)) as events,
+            ):
                 async for event in events:
                     await stream.send(item.id, event)
         except Exception as error:
@@ -85,17 +108,21 @@ class DecisionServicer(DecisionServiceServicer):
         finally:
             stream.leave(item.id)
 
-    async def _decide(self, request: service_pb.DecideRequest, this: Call) -> AsyncGenerator[Event]:
+    async def _decide(
+        self, request: service_pb.DecideRequest, tenant: str, this: Call
+    ) -> AsyncGenerator[Event]:
         """One request's answers as they are read, then its summary."""
+        if request.end_user:
+            log.info("%s is for end user %.64r", this.request_id, request.end_user)
         host = self._catalogue.find(request.model)
         planner = host.planner()
         decision = read_request(request, self._limits)
         async with host.admitted():
             # Tokenising a long request takes longer than the event loop may be held.
-            work = await asyncio.to_thread(planner.plan, decision)
+            work = await asyncio.to_thread(planner.plan, decision, tenant)
             served = host.served
             assert served is not None
-            async with aclosing(run(host.engine, work)) as results:
+            async with aclosing(run(host.engine, work.start)) as results:
                 async for result in results:
                     if isinstance(result, Answer):
                         yield answer_message(result, decision.detail, served.machinery.head_path)

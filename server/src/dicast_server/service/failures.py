@@ -117,11 +117,6 @@ def internal(request_id: str) -> Failure:
     )
 
 
-def unimplemented(what: str) -> Failure:
-    """UNIMPLEMENTED: part of the contract that this version does not serve."""
-    return Failure(grpc.StatusCode.UNIMPLEMENTED, "NOT_SUPPORTED", f"{what} is not served by this version")
-
-
 def to_status(failure: Failure, request_id: str) -> status_pb2.Status:
     """The google.rpc.Status of a failure, with its details."""
     metadata = {**failure.metadata, "request_id": request_id}

@@ -54,6 +54,8 @@ class Host:
         self.ready_since: float | None = None
         self.draining = False
         self.engine_died = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
 
     async def start(self) -> None:
         """Load and check the model; returns when it is ready or refused."""
@@ -61,7 +63,7 @@ class Host:
         started: asyncio.Future[BaseException | None] = loop.create_future()
 
         def tell(_: Reader | None, error: BaseException | None) -> None:
-            loop.call_soon_threadsafe(started.set_result, error)
+            loop.call_soon_threadsafe(_settle, started, error)
 
         def died() -> None:
             loop.call_soon_threadsafe(self.engine_died.set)
@@ -113,10 +115,13 @@ class Host:
         if self._in_flight >= self._most_in_flight:
             raise failures.overloaded(self._in_flight)
         self._in_flight += 1
+        self._idle.clear()
         try:
             yield
         finally:
             self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
 
     def close(self) -> None:
         """End the engine before its next forward."""
@@ -129,7 +134,9 @@ class Host:
     async def _check(self) -> None:
         served = self._served
         assert served is not None
-        planner = Planner(served.model.frame, served.profile, served.labels, served.model.context)
+        planner = Planner(
+            served.model.frame, served.profile, served.labels, served.model.context, served.salt
+        )
         self.self_check = await check(self._engine, planner)
         if (why := self.self_check.refusal(self._least_option_mass)) is not None:
             self._refuse(why)
@@ -145,8 +152,18 @@ class Host:
         self.ready_since = time.time()
         self._changed()
 
+    async def idle(self) -> None:
+        """Wait until no request is in flight."""
+        await self._idle.wait()
+
     def _refuse(self, why: str) -> None:
         log.error("the model is not served: %s", why)
         self.status = Status.REFUSED
         self.status_message = why
         self._changed()
+
+
+def _settle(future: asyncio.Future[BaseException | None], outcome: BaseException | None) -> None:
+    # Whoever waited may have been cancelled by a signal meanwhile.
+    if not future.done():
+        future.set_result(outcome)

@@ -21,3 +21,4 @@ class Limits:
     min_temperature: float = 0.05
     max_temperature: float = 20.0
     stream_in_flight: int = 32
+    max_hold_s: float = 24 * 3600.0

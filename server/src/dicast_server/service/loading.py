@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dicast_server import blas
 from dicast_server.engine.machinery import Machinery, machinery
-from dicast_server.engine.reader import Reader
+from dicast_server.engine.reader import FORWARD_TOKENS, Reader
+from dicast_server.engine.store import PrefixStore
 from dicast_server.models import ModelRefused
 from dicast_server.models.load import LoadedModel, load
 from dicast_server.readouts.letters import LETTERS
@@ -24,11 +28,25 @@ class Served:
     profile: Profile
     labels: dict[str, int]
 
+    @property
+    def salt(self) -> bytes:
+        """All of the model that decides the bits of a prefix."""
+        decisive = [self.model.weights_hash, self.model.quantization, self.machinery.forward_tokens]
+        return hashlib.sha256(json.dumps(decisive).encode()).digest()
+
 
 def load_served(
-    source: str, cache: Path, profile: str | None, forward_tokens: int, threads: int | None
+    source: str,
+    cache: Path,
+    *,
+    profile: str | None = None,
+    forward_tokens: int = FORWARD_TOKENS,
+    store_bytes: int = 0,
+    threads: int | None = None,
 ) -> Served:
     """Load a model by folder, file or name; `profile` overrides the one that its id matches.
+
+    `store_bytes` is the budget of kept prefixes.
 
     Raises:
         ModelRefused: with one sentence that says why.
@@ -38,7 +56,8 @@ def load_served(
         library = replace(library, threads=threads)
     model = load(source, cache)
     labels = _letter_tokens(model)
-    reader = Reader(model.model, list(labels.values())[:8], forward_tokens)
+    store = PrefixStore(store_bytes, time.monotonic)
+    reader = Reader(model.model, list(labels.values())[:8], forward_tokens, store)
     chosen = profile_for(model.id) if profile is None else PROFILES[profile]
     return Served(reader, model, machinery(reader, library), chosen, labels)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -11,7 +13,7 @@ from dicast_server.decisions.answers import Answer, Temperature, TemperatureSour
 from dicast_server.decisions.decision import Decision, PlannedQuestion
 from dicast_server.decisions.evidence import state_text
 from dicast_server.decisions.passes import Pass, Prompt
-from dicast_server.engine.reader import Work
+from dicast_server.engine.reader import Prewarming, Work
 from dicast_server.readouts import letters
 from dicast_server.readouts.letters import Letters
 from dicast_server.readouts.profile import OptionStyle, Profile
@@ -30,22 +32,25 @@ class Frame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """Plans requests for one model. `labels` are the token ids of the letters."""
+    """Plans requests for one model.
+
+    `labels` are the token ids of the letters. `salt` names all that decides the bits of a kept prefix
+    besides its tokens.
+    """
 
     frame: Frame
     profile: Profile
     labels: dict[str, int]
     context: int
+    salt: bytes = b""
 
-    def plan(self, request: DecisionRequest) -> Work[Answer]:
-        """Tokenise a request and check it.
+    def plan(self, request: DecisionRequest, tenant: str = "") -> Work[Answer]:
+        """Tokenise a request and check it. Nobody finds a prefix of another tenant or cache salt.
 
         Raises:
             Failure: INVALID_ARGUMENT where a prompt has more tokens than the model's context.
         """
-        state = self._state_text(request.state)
-        prefix = self._prefix(state)
-        self._check("state", prefix)
+        state, prefix = self._read_state(request.state)
         temperature = self.temperature(request.temperature)
         readouts: dict[OptionStyle | None, Letters] = {}
         planned = [
@@ -64,7 +69,12 @@ class Planner:
         decision = Decision(planned, self.compile, request.abstain)
         for index, pass_ in enumerate(decision.prepare()):
             self._check(f"questions[{decision.question_of(index).index}]", pass_.tokens)
-        return Work(prefix, decision, request.isolated)
+        return Work(prefix, decision, request.isolated, self._salt(tenant, request.cache_salt))
+
+    def prewarm(self, state: StateContent, hold_s: float, cache_salt: str, tenant: str) -> Prewarming:
+        """What reads a state and holds it. Raises as `plan` does."""
+        _, prefix = self._read_state(state)
+        return Prewarming(prefix, self._salt(tenant, cache_salt), hold_s)
 
     def compile(self, prompts: Sequence[Prompt]) -> list[Pass]:
         """Prompts in this model's tokens."""
@@ -82,10 +92,17 @@ class Planner:
             return Temperature(self.profile.temperature, TemperatureSource.PROFILE)
         return Temperature(1.0, TemperatureSource.DEFAULT)
 
-    def _state_text(self, state: StateContent) -> str:
-        if isinstance(state, tuple):
-            return state_text(state)
-        return self.profile.wording.state(state)
+    def _read_state(self, state: StateContent) -> tuple[str, tuple[int, ...]]:
+        """The state's text, and its prefix."""
+        text = state_text(state) if isinstance(state, tuple) else self.profile.wording.state(state)
+        prefix = self._prefix(text)
+        self._check("state", prefix)
+        return text, prefix
+
+    def _salt(self, tenant: str, cache_salt: str) -> bytes:
+        # As JSON, so that no tenant can write another one's salt.
+        named = json.dumps([self.profile.prompt_version, tenant, cache_salt]).encode()
+        return hashlib.sha256(self.salt + named).digest()
 
     def _prefix(self, state: str) -> tuple[int, ...]:
         """The tokens that every question about a state begins with: of template and state alone.

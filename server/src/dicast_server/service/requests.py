@@ -47,6 +47,7 @@ class DecisionRequest:
     abstain: Abstain
     isolated: bool
     detail: pb.DetailLevel.ValueType
+    cache_salt: str = ""
 
 
 def read_request(request: service_pb.DecideRequest, limits: Limits) -> DecisionRequest:
@@ -64,7 +65,25 @@ def read_request(request: service_pb.DecideRequest, limits: Limits) -> DecisionR
     questions = _read_questions(request, style, limits, faults)
     faults.check()
     assert state is not None  # or a fault was noted
-    return DecisionRequest(state, questions, *options)
+    return DecisionRequest(state, questions, *options, request.options.cache_salt)
+
+
+def read_prewarm(request: service_pb.PrewarmRequest, limits: Limits) -> tuple[StateContent, float]:
+    """The state to keep, and for how many seconds to hold it.
+
+    Raises:
+        Failure: INVALID_ARGUMENT with a violation for every field at fault.
+    """
+    faults = Faults()
+    state = read_state(request.state, faults)
+    hold_s = 0.0
+    if request.HasField("time_to_live"):
+        hold_s = request.time_to_live.ToTimedelta().total_seconds()
+        if not 0 < hold_s <= limits.max_hold_s:
+            faults.refuse("time_to_live", f"is {hold_s} s; must be above 0 and at most {limits.max_hold_s} s")
+    faults.check()
+    assert state is not None  # or a fault was noted
+    return state, hold_s
 
 
 def _read_options(
@@ -178,7 +197,7 @@ def _read_predicate(predicate: pb.Predicate, path: str, faults: Faults) -> Predi
 def _read_choice(choice: pb.Choice, path: str, limits: Limits, faults: Faults) -> Choice:
     count = len(choice.options)
     if count < 2:
-        faults.limit(f"{path}.options", f"has {count} options; a choice needs 2 at least")
+        faults.limit(f"{path}.options", f"has {_counted(count, 'option')}; a choice needs 2 at least")
     elif count > limits.options:
         faults.limit(f"{path}.options", f"has {count} options; at most {limits.options} are read")
     elif count > letters.MAX_OPTIONS:
@@ -207,7 +226,7 @@ def _read_choice(choice: pb.Choice, path: str, limits: Limits, faults: Faults) -
 def _read_score(score: pb.Score, path: str, limits: Limits, faults: Faults) -> Score:
     count = len(score.levels)
     if count < 2:
-        faults.limit(f"{path}.levels", f"has {count} levels; a score needs 2 at least")
+        faults.limit(f"{path}.levels", f"has {_counted(count, 'level')}; a score needs 2 at least")
     elif count > limits.levels:
         faults.limit(f"{path}.levels", f"has {count} levels; at most {limits.levels} are read")
     levels: list[Level] = []
@@ -220,3 +239,7 @@ def _read_score(score: pb.Score, path: str, limits: Limits, faults: Faults) -> S
             description = read_content(level.description, f"{where}.description", faults)
         levels.append(Level(level.label if level.HasField("label") else None, description))
     return Score(tuple(levels))
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any, TypeVar
 
-from dicast_server.decisions.answers import Answer
-from dicast_server.engine.reader import Tally, Work
-from dicast_server.engine.thread import Engine, EngineStoppedError
+from dicast_server.engine.reader import Tally
+from dicast_server.engine.thread import Engine, EngineStoppedError, Steps
 from dicast_server.service import failures
 
-_Event = list[Any] | Tally | BaseException
+Result = TypeVar("Result")
+_Event = Sequence[Any] | Tally | BaseException
 
 
 class _Inbox:
@@ -21,7 +21,7 @@ class _Inbox:
         self._loop = asyncio.get_running_loop()
         self.events: asyncio.Queue[_Event] = asyncio.Queue()
 
-    def results(self, results: list[Any]) -> None:
+    def results(self, results: Sequence[Any]) -> None:
         self._put(results)
 
     def finished(self, tally: Tally) -> None:
@@ -36,8 +36,8 @@ class _Inbox:
             self._loop.call_soon_threadsafe(self.events.put_nowait, event)
 
 
-async def run(engine: Engine, work: Work[Answer]) -> AsyncGenerator[Answer | Tally]:
-    """Run work: its answers as they are read, then the tally.
+async def run(engine: Engine, start: Steps[Result]) -> AsyncGenerator[Result | Tally]:
+    """Run a request: its results as they are read, then the tally.
 
     Closing the iterator, as a cancelled or timed-out call does, stops the work before its next forward.
 
@@ -46,7 +46,7 @@ async def run(engine: Engine, work: Work[Answer]) -> AsyncGenerator[Answer | Tal
     """
     inbox = _Inbox()
     try:
-        job = engine.submit(work, inbox)
+        job = engine.submit(start, inbox)
     except EngineStoppedError as error:
         raise failures.model_unavailable("the engine has stopped; this server answers no more") from error
     try:
@@ -59,7 +59,7 @@ async def run(engine: Engine, work: Work[Answer]) -> AsyncGenerator[Answer | Tal
             if isinstance(event, Tally):
                 yield event
                 return
-            for answer in event:
-                yield answer
+            for result in event:
+                yield result
     finally:
         job.stop()

@@ -72,4 +72,5 @@ async def check(engine: Engine, planner: Planner) -> SelfCheck:
 async def _ask(engine: Engine, planner: Planner, state: str) -> list[Answer]:
     questions = tuple(AskedQuestion(question, None) for question in (_OPEN, _COLOUR))
     request = DecisionRequest(state, questions, None, Abstain(), False, decision_pb2.DETAIL_LEVEL_UNSPECIFIED)
-    return [event async for event in run(engine, planner.plan(request)) if isinstance(event, Answer)]
+    work = planner.plan(request)
+    return [event async for event in run(engine, work.start) if isinstance(event, Answer)]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
+import time
 from dataclasses import dataclass
 
 import grpc
@@ -61,12 +64,11 @@ class Server:
             PortTakenError: the address cannot be bound.
         """
         await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
+        _check_free(address)
         try:
             port = self._server.add_insecure_port(f"{address.host}:{address.port}")
         except RuntimeError as error:
-            raise PortTakenError(
-                f"cannot listen on {address.host}:{address.port}: is the port in use?"
-            ) from error
+            raise PortTakenError(f"cannot listen on {address.host}:{address.port}") from error
         await self._server.start()
         return port
 
@@ -78,15 +80,34 @@ class Server:
         return self._host.status
 
     async def drain(self) -> None:
-        """Refuse new calls, finish those in flight for a while, end."""
+        """Refuse new requests, finish those in flight for a while, end."""
         self._host.draining = True
         await self._health.enter_graceful_shutdown()
-        await self._server.stop(self._drain_s)
+        started = time.monotonic()
+        # The server listens meanwhile, so that callers hear why they are refused.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._drain_s):
+                await self._host.idle()
+        await self._server.stop(max(0.0, started + self._drain_s - time.monotonic()))
         await asyncio.to_thread(self._host.close)
 
     async def _set_health(self, status: health_pb2.HealthCheckResponse.ServingStatus) -> None:
         for service in ("", DECISION_SERVICE, MODEL_SERVICE):
             await self._health.set(service, status)
+
+
+def _check_free(address: Address) -> None:
+    """Find a taken port by ourselves: gRPC would write its source lines to stderr."""
+    try:
+        family, *_, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(where)
+    except OSError as error:
+        raise PortTakenError(
+            f"cannot listen on {address.host}:{address.port} ({error.strerror}); choose another with "
+            "--grpc-port, or 0 for a free one"
+        ) from error
 
 
 def _options(limits: Limits) -> list[tuple[str, int]]:
