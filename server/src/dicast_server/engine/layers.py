@@ -90,9 +90,18 @@ class AttentionView:
         """Keys and values of the forward's own tokens."""
         return self._added
 
+    @property
+    def seen(self) -> Sequence[Part]:
+        """The parts of the prefix that the rows see, of one row each."""
+        return self._seen
+
+    def add(self, keys: mx.array, values: mx.array) -> None:
+        """Keep the forward's own keys and values."""
+        self._added = (keys, values)
+
     def update_and_fetch(self, keys: mx.array, values: mx.array) -> tuple[mx.array, mx.array]:
         """Join the rows' keys and values to the prefix's."""
-        self._added = (keys, values)
+        self.add(keys, values)
         below = [part[0] for part in self._seen], [part[1] for part in self._seen]
         return self._join(below[0], keys), self._join(below[1], values)
 
