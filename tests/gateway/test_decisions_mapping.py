@@ -58,8 +58,8 @@ state { items {
   items { message { role: ROLE_USER content { parts {
     parts { text: "a" cache_breakpoint: true }
     parts { text: "" }
-    parts { json: "{\"b\": 1.0, \"a\": 1152921504606846976, \"b\": null}" }
-    parts { json: "[{\"x\": 1}, {}]" } } } } }
+    parts { json: "{\"b\":1.0,\"a\":1152921504606846976,\"b\":null}" }
+    parts { json: "[{\"x\":1},{}]" } } } } }
   items { message { role: ROLE_ASSISTANT content { text: "ok" } phase: "commentary" } }
   items { message { role: ROLE_ASSISTANT content { parts { parts { text: "t" } parts { refusal: "no" } } } } }
   items { call { call_id: "c1" name: "f" arguments: "{}" id: "i" namespace: "n" status: "completed" } }
@@ -69,7 +69,7 @@ state { items {
 } }
 questions { key: "0" name: "" instructions { text: "late?" } predicate {} }
 questions {
-  key: "1" instructions { parts { parts { text: "t" } parts { json: "{\"k\": 1.50}" } } } predicate {}
+  key: "1" instructions { parts { parts { text: "t" } parts { json: "{\"k\":1.50}" } } } predicate {}
 }
 questions {
   key: "2" name: "c" instructions { text: "which" }
@@ -177,7 +177,7 @@ def test_any_json_part_arrives_as_it_was_written(
     reply = http.post("/v1/decisions", content=json.dumps(body))
     assert reply.status_code == 200, reply.text
     request = server.requests[0]
-    wanted = json.dumps(data, ensure_ascii=False)
+    wanted = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
     assert request.state.items.items[0].message.content.parts.parts[0].json == wanted
     assert request.questions[0].instructions.parts.parts[0].json == wanted
     assert request.questions[0].choice.options[0].description.text == text

@@ -33,22 +33,22 @@ RICH = """
 RICH_PROTO = r"""
 model: "jev-latest"
 state {
-  json: "{\"zeta\": 1.0, \"alpha\": {\"k\": [true, null, \"é\"]}, "
-    "\"big\": 1152921504606846976, \"zeta\": 1e2}"
+  json: "{\"zeta\":1.0,\"alpha\":{\"k\":[true,null,\"é\"]},"
+    "\"big\":1152921504606846976,\"zeta\":1e2}"
 }
 questions {
   key: "is it?"
   instructions { json: "null" }
-  predicate { when_true { json: "[\"x\", 1.50]" } when_false { json: "null" } }
+  predicate { when_true { json: "[\"x\",1.50]" } when_false { json: "null" } }
 }
 questions { key: "q[0].key" predicate {} }
 questions {
   key: "__proto__"
-  instructions { json: "{\"task\": \"route\"}" }
+  instructions { json: "{\"task\":\"route\"}" }
   choice {
     options { value { string_value: "b" } description { json: "null" } }
     options { value { string_value: "10" } description { text: "" } }
-    options { value { string_value: "2" } description { json: "{\"why\": \"z\"}" } }
+    options { value { string_value: "2" } description { json: "{\"why\":\"z\"}" } }
     options { value { string_value: "" } description { json: "[\"q\"]" } }
     options { value { string_value: "type" } description { text: "t" } }
   }
@@ -58,7 +58,7 @@ questions {
   instructions { text: "" }
   score {
     levels { description { text: "lo" } }
-    levels { description { json: "{\"hi\": 1.0}" } }
+    levels { description { json: "{\"hi\":1.0}" } }
     levels { description { json: "null" } }
     levels { description { json: "[\"x\"]" } }
   }
@@ -170,7 +170,7 @@ def test_any_content_arrives_as_it_was_written(
     assert [_read(level.description) for level in score.score.levels] == wanted
     answers: Any = jsontext.parse(reply.content)
     legend = answers["answers"][score.key]["legend"]
-    assert [jsontext.render(value) for value in legend.values()] == [
+    assert [jsontext.render(value, ",", ":") for value in legend.values()] == [
         '""' if description is None else _as_text(description) for description in options.values()
     ]
 
@@ -262,4 +262,4 @@ def _read(content: pb.Content | pb.State) -> str:
 
 
 def _as_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

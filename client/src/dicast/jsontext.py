@@ -115,14 +115,19 @@ def parse(text: str | bytes) -> Value:
     return value
 
 
-def render(value: Value) -> str:
-    """Write a parsed value with `", "` and `": "`, keys as written, non-ASCII kept, numbers verbatim."""
+def render(value: Value, item_separator: str = ", ", key_separator: str = ": ") -> str:
+    """Write a parsed value: keys as written, non-ASCII kept, numbers verbatim."""
     if isinstance(value, Number):
         return value.text
     if isinstance(value, Object):
-        return "{" + ", ".join(f"{_quote(key)}: {render(item)}" for key, item in value.pairs) + "}"
+        items = (
+            _quote(key) + key_separator + render(item, item_separator, key_separator)
+            for key, item in value.pairs
+        )
+        return "{" + item_separator.join(items) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(render(item) for item in value) + "]"
+        items = (render(item, item_separator, key_separator) for item in value)
+        return "[" + item_separator.join(items) + "]"
     return _quote(value)
 
 

@@ -27,18 +27,23 @@ Content = Annotated[Any, PlainValidator(_check_content)]
 """A string, an object or an array, as it was parsed: key order, repeated keys and number text stay."""
 
 
+def to_json(node: jsontext.Value) -> str:
+    """A parsed node as JSON text, without spaces, so that what fits into a body fits into a message."""
+    return jsontext.render(node, ",", ":")
+
+
 def to_content(node: jsontext.Value) -> pb.Content:
     """A parsed node as protobuf. Null is a value; where nothing was said there is no Content at all."""
     if isinstance(node, str):
         return pb.Content(text=node)
-    return pb.Content(json=jsontext.render(node))
+    return pb.Content(json=to_json(node))
 
 
 def to_state(node: jsontext.Value) -> pb.State:
     """A parsed node as the state of a request."""
     if isinstance(node, str):
         return pb.State(text=node)
-    return pb.State(json=jsontext.render(node))
+    return pb.State(json=to_json(node))
 
 
 def said(shape: Shape, field: str) -> bool:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -13,6 +15,7 @@ from pydantic_settings import CliApp, CliSettingsSource, SettingsError
 
 from dicast_server import blas, caches
 from dicast_server.config import Settings
+from dicast_server.engine import ENGINE_THREAD
 
 
 def main(argv: list[str]) -> int:
@@ -36,7 +39,14 @@ def main(argv: list[str]) -> int:
     )
     if library.warning:
         log.warning("%s", library.warning)
-    return asyncio.run(_serve(settings))
+    code = asyncio.run(_serve(settings))
+    if any(thread.name == ENGINE_THREAD for thread in threading.enumerate()):
+        # A signal came while the model was loaded or fetched: that cannot be told to stop, and the
+        # interpreter would wait for it.
+        logging.shutdown()
+        sys.stdout.flush()
+        os._exit(code)
+    return code
 
 
 async def _serve(settings: Settings) -> int:
@@ -51,7 +61,7 @@ async def _serve(settings: Settings) -> int:
     host = Host(
         lambda: load_served(
             settings.model,
-            caches.folder(),
+            caches.location(),
             profile=settings.profile,
             forward_tokens=settings.forward_tokens,
             store_bytes=settings.store_bytes(),
@@ -76,7 +86,7 @@ async def _serve(settings: Settings) -> int:
     except PortTakenError as error:
         print(f"dicast serve: {error}", file=sys.stderr)
         return 1
-    print(f"grpc {settings.grpc_host}:{port}", flush=True)
+    print(f"grpc {Address(settings.grpc_host, port)}", flush=True)
     ready = asyncio.create_task(server.make_ready())
     dead = asyncio.create_task(host.engine_died.wait())
     stopped = asyncio.create_task(stop.wait())

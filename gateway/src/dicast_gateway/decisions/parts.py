@@ -10,7 +10,7 @@ from pydantic_core import PydanticCustomError
 
 from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
-from dicast_gateway.content import Shape
+from dicast_gateway.content import Shape, to_json
 
 # Members of unions are tagged `<…>`, so that a path of pydantic can be told from a path of the JSON.
 TAGS = frozenset(
@@ -155,7 +155,7 @@ def _part(part: AnyPart) -> pb.ContentPart:
         case QuestionTextPart() | OutputTextPart():
             return pb.ContentPart(text=part.text)
         case JsonPart():
-            return pb.ContentPart(json=jsontext.render(part.data))
+            return pb.ContentPart(json=to_json(part.data))
         case RefusalPart():
             return pb.ContentPart(refusal=part.refusal)
         case ImagePart():

@@ -4,3 +4,5 @@ from dicast_server import blas
 
 # Before anything here imports MLX, which then takes its matrix products from the fast library.
 blas.ensure()
+
+ENGINE_THREAD = "dicast-engine"

@@ -25,7 +25,7 @@ _COEFFICIENTS = [math.log(2) ** n / math.factorial(n) for n in range(7)]
 
 
 def exp(x: mx.array) -> mx.array:
-    """e^x of float32 for x <= 88, to 2e-7 (1 + |x|) of the value; below -83 it is about 1e-36 instead of nothing.
+    """e^x of float32 for x <= 88, to 2e-7 (1 + |x|) of the value; below -83 about 1e-36 and not less.
 
     2^(whole + fraction): the fraction by a polynomial, the whole number added to the exponent's bits.
     """

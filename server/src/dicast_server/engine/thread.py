@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import mlx.core as mx
 
+from dicast_server.engine import ENGINE_THREAD
 from dicast_server.engine.reader import Reader, Tally
 
 log = logging.getLogger(__name__)
@@ -71,7 +72,7 @@ class Engine:
         self._current: Job[Any] | None = None
         self._closing = False
         self._death: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="dicast-engine", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=ENGINE_THREAD, daemon=True)
 
     def start(
         self,
@@ -155,6 +156,8 @@ class Engine:
         """The request whose turn it is; waits where there is none. None: time to end."""
         with self._changed:
             while not self._closing:
+                if any(job.stopped for job in self._waiting):
+                    self._waiting = deque(job for job in self._waiting if not job.stopped)
                 while self._waiting and len(self._active) < self._max_active:
                     self._active.append(self._waiting.popleft())
                 if self._active:

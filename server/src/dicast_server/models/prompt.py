@@ -98,6 +98,10 @@ class PromptFrame:
         texts = [self.before + message + self.after for message in messages]
         return [(*self.head, *ids, *self.tail) for ids in self.encoder.encode_texts(texts)]
 
+    def least_tokens(self, text: str) -> int:
+        """How many tokens a text has at least, without encoding it."""
+        return self.encoder.least_tokens(text)
+
     def reference(self, message: str, label: str = "") -> tuple[int, ...]:
         """The ids that the model's own tokenizer gives the whole prompt; a check, not a service.
 

@@ -26,12 +26,14 @@ class TextEncoder:
         plain: the double, for text that anybody wrote.
         control: the ids that plain text must never become.
         prefix: what the tokenizer puts before a sequence by itself, mostly one BOS, often nothing.
+        longest: no token covers more bytes of a text (UTF-8) than this.
     """
 
     full: Tokenizer
     plain: Tokenizer
     control: frozenset[int]
     prefix: tuple[int, ...]
+    longest: int
 
     @classmethod
     def of(cls, tokenizer: Any) -> "TextEncoder":
@@ -59,7 +61,7 @@ class TextEncoder:
         plain = _build({**described, "added_tokens": [], "post_processor": None})
         template = tokenizer.chat_template
         control = _control(described["added_tokens"], plain, json.dumps(template, ensure_ascii=False))
-        return cls(full, plain, control, _prefix(full))
+        return cls(full, plain, control, _prefix(full), _longest(plain, described["normalizer"]))
 
     def encode_text(self, text: str) -> list[int]:
         """The ids of a text in which no added token is recognised, special or not.
@@ -78,6 +80,10 @@ class TextEncoder:
                 raise ValueError("a text was encoded to a control token of the model")
         return encoded
 
+    def least_tokens(self, text: str) -> int:
+        """How many tokens a text has at least, without encoding it."""
+        return len(text.encode()) // self.longest
+
     def without_marks(self) -> "TextEncoder":
         """The same encoder whose double puts no mark before a text.
 
@@ -87,11 +93,18 @@ class TextEncoder:
         described = json.loads(self.plain.to_str())
         described["normalizer"] = _unmarked(described["normalizer"], "normalizers")
         described["pre_tokenizer"] = _unmarked(described["pre_tokenizer"], "pretokenizers")
-        return TextEncoder(self.full, _build(described), self.control, self.prefix)
+        return TextEncoder(self.full, _build(described), self.control, self.prefix, self.longest)
 
 
 def _build(described: dict[str, Any]) -> Tokenizer:
     return Tokenizer.from_str(json.dumps(described, ensure_ascii=False))
+
+
+def _longest(plain: Tokenizer, normalizer: object) -> int:
+    # A token's spelling has no fewer bytes than what it stands for: the letters that stand for bytes have
+    # one or two, a mark of a word's beginning has three. A normalizer may shorten a text before.
+    spelled = max(len(token.encode()) for token in plain.get_vocab())
+    return spelled if normalizer is None else 4 * spelled
 
 
 def _prefix(full: Tokenizer) -> tuple[int, ...]:

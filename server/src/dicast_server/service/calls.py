@@ -81,7 +81,7 @@ async def call(
             yield this
     except Exception as error:
         failure = as_failure(error, this.request_id, timeout_s)
-        log.info("%s %s: %s %s", this.request_id, method, failure.code.name, failure)
+        log.info("%s %s: %s", this.request_id, method, failure.for_the_log)
         await context.abort_with_status(rpc_status.to_status(failures.to_status(failure, this.request_id)))
     except asyncio.CancelledError:
         log.info("%s %s: the caller left", this.request_id, method)
@@ -93,6 +93,9 @@ async def call(
 
 def as_failure(error: Exception, request_id: str, timeout_s: float | None) -> Failure:
     """What a caller hears of an error. A fault of the server is logged and hidden."""
+    if isinstance(error, ExceptionGroup):
+        # Of requests side by side: the first that fell took the others with it.
+        return as_failure(error.exceptions[0], request_id, timeout_s)
     if isinstance(error, Failure):
         return error
     if isinstance(error, TimeoutError) and timeout_s is not None:

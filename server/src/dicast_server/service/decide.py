@@ -5,18 +5,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast.v1.decision_service_pb2_grpc import DecisionServiceServicer
 from dicast_server.decisions.answers import Answer
-from dicast_server.engine.reader import Kept
+from dicast_server.engine.reader import Kept, Prewarming, Tally, Work
+from dicast_server.engine.thread import Steps
 from dicast_server.service import failures
 from dicast_server.service.calls import Call, Context, Deadlines, as_failure, call, tenant
 from dicast_server.service.catalogue import Catalogue
 from dicast_server.service.failures import Violation
+from dicast_server.service.host import Host
 from dicast_server.service.limits import Limits
 from dicast_server.service.messages import answer_message, usage_message
 from dicast_server.service.requests import read_prewarm, read_request
@@ -25,6 +29,7 @@ from dicast_server.service.running import run
 log = logging.getLogger(__name__)
 
 Event = pb.Answer | pb.DecideSummary
+Result_co = TypeVar("Result_co", covariant=True)
 
 
 class DecisionServicer(DecisionServiceServicer):
@@ -51,21 +56,24 @@ class DecisionServicer(DecisionServiceServicer):
             response.answers.extend(answers[index] for index in sorted(answers))
         return response
 
-    # grpc.aio also takes a coroutine that writes, which the generated types do not know: several
-    # requests write to one stream, and a generator could not be suspended by the slowest reader.
-    async def StreamDecide(  # type: ignore[override]  # noqa: N802
+    async def StreamDecide(  # noqa: N802
         self, request_iterator: AsyncIterator[service_pb.StreamDecideRequest], context: Context
-    ) -> None:
+    ) -> AsyncIterator[service_pb.StreamDecideResponse]:
         """Answer any number of requests, each answer as soon as it is read."""
         async with call(context, "StreamDecide", None) as this:
-            stream = _Stream(context, self._limits.stream_in_flight)
-            async with asyncio.TaskGroup() as tasks:
-                async for item in request_iterator:
-                    if (refusal := stream.refusal(item.id)) is not None:
-                        await stream.send_error(item.id, refusal, this.request_id)
-                        continue
-                    await stream.enter(item.id)
-                    tasks.create_task(self._answer_one(item, stream, this.request_id))
+            stream = _Stream(self._limits)
+            reading = asyncio.create_task(self._read_stream(request_iterator, stream, context, this))
+            # Also when the caller leaves while this generator is held up in a send.
+            left: Any = partial(_cancel, reading)
+            context.add_done_callback(left)
+            try:
+                while (response := await stream.outbox.get()) is not None:
+                    yield response
+                await reading
+            finally:
+                reading.cancel()
+                # Its requests stop with it, before the engine's next forward.
+                await asyncio.gather(reading, return_exceptions=True)
 
     async def Prewarm(  # noqa: N802
         self, request: service_pb.PrewarmRequest, context: Context
@@ -75,36 +83,56 @@ class DecisionServicer(DecisionServiceServicer):
         async with call(context, "Prewarm", self._deadlines.of(context)) as this:
             host = self._catalogue.find(request.model)
             planner = host.planner()
-            state, hold_s = read_prewarm(request, self._limits)
-            async with host.admitted():
-                work = await asyncio.to_thread(
-                    planner.prewarm, state, hold_s, request.cache_salt, tenant(context)
-                )
-                async with aclosing(run(host.engine, work.start)) as results:
-                    async for result in results:
-                        if isinstance(result, Kept):
-                            response.kept, response.reason = not result.reason, result.reason
-                        else:
-                            response.prefix_tokens = result.input_tokens
-                            response.cached_tokens = result.cached_tokens
+
+            def plan() -> Prewarming:
+                state, hold_s = read_prewarm(request, self._limits)
+                return planner.prewarm(state, hold_s, request.cache_salt, tenant(context))
+
+            async with _work(host, plan) as results:
+                async for result in results:
+                    if isinstance(result, Kept):
+                        response.kept, response.reason = not result.reason, result.reason
+                    else:
+                        response.prefix_tokens = result.input_tokens
+                        response.cached_tokens = result.cached_tokens
             response.model = self._catalogue.id_of(host)
             response.request_id = this.request_id
         return response
 
+    async def _read_stream(
+        self,
+        requests: AsyncIterator[service_pb.StreamDecideRequest],
+        stream: _Stream,
+        context: Context,
+        this: Call,
+    ) -> None:
+        """Take requests off a stream and answer them side by side, until its sender has closed it."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                async for item in requests:
+                    if (refusal := stream.refusal(item.id)) is not None:
+                        await stream.send_error(item.id, refusal, this.request_id)
+                        continue
+                    await stream.enter(item.id)
+                    tasks.create_task(self._answer_one(item, stream, context, this.request_id))
+        finally:
+            await stream.outbox.put(None)
+
     async def _answer_one(
-        self, item: service_pb.StreamDecideRequest, stream: _Stream, stream_id: str
+        self, item: service_pb.StreamDecideRequest, stream: _Stream, context: Context, stream_id: str
     ) -> None:
         this = Call(f"{stream_id}/{item.id}", time.monotonic())
-        timeout_s = self._deadlines.of(stream.context)
+        timeout_s = self._deadlines.of(context)
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                aclosing(self._decide(item.request, tenant(stream.context), this)) as events,
+                aclosing(self._decide(item.request, tenant(context), this)) as events,
             ):
                 async for event in events:
                     await stream.send(item.id, event)
         except Exception as error:
-            await stream.send_error(item.id, as_failure(error, this.request_id, timeout_s), this.request_id)
+            failure = as_failure(error, this.request_id, timeout_s)
+            await stream.send_error(item.id, failure, this.request_id)
         finally:
             stream.leave(item.id)
 
@@ -116,38 +144,70 @@ class DecisionServicer(DecisionServiceServicer):
             log.info("%s is for end user %.64r", this.request_id, request.end_user)
         host = self._catalogue.find(request.model)
         planner = host.planner()
-        decision = read_request(request, self._limits)
-        async with host.admitted():
-            # Tokenising a long request takes longer than the event loop may be held.
-            work = await asyncio.to_thread(planner.plan, decision, tenant)
+
+        def plan() -> Work[Answer]:
+            return planner.plan(read_request(request, self._limits), tenant)
+
+        async with _work(host, plan) as results:
             served = host.served
             assert served is not None
-            async with aclosing(run(host.engine, work.start)) as results:
-                async for result in results:
-                    if isinstance(result, Answer):
-                        yield answer_message(result, decision.detail, served.machinery.head_path)
-                    else:
-                        yield pb.DecideSummary(
-                            model=served.model.id,
-                            usage=usage_message(result),
-                            request_id=this.request_id,
-                            elapsed=this.elapsed(),
-                        )
+            async for result in results:
+                if isinstance(result, Answer):
+                    yield answer_message(result, request.options.detail, served.machinery.head_path)
+                else:
+                    yield pb.DecideSummary(
+                        model=served.model.id,
+                        usage=usage_message(result),
+                        request_id=this.request_id,
+                        elapsed=this.elapsed(),
+                    )
+
+
+def _cancel(task: asyncio.Task[None], _: object) -> None:
+    task.cancel()
+
+
+class _Startable(Protocol[Result_co]):
+    """Work for the engine."""
+
+    @property
+    def start(self) -> Steps[Result_co]:
+        """Its steps."""
+
+
+@asynccontextmanager
+async def _work(
+    host: Host, plan: Callable[[], _Startable[Result_co]]
+) -> AsyncIterator[AsyncGenerator[Result_co | Tally]]:
+    """Plan a request and run it: what the engine finds, then the tally.
+
+    Its place among those in flight is free again as soon as the engine is done, however slowly its
+    caller reads.
+    """
+    slot = host.admit()
+    try:
+        work = await host.plan(plan)
+        async with aclosing(run(host.engine, work.start, slot.release)) as results:
+            yield results
+    finally:
+        slot.release()
 
 
 class _Stream:
-    """The requests in flight on one stream, and its sending side."""
+    """The requests in flight on one stream, and what waits to be sent on it."""
 
-    def __init__(self, context: Context, most_in_flight: int) -> None:
-        self.context = context
-        self._slots = asyncio.Semaphore(most_in_flight)
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._slots = asyncio.Semaphore(limits.stream_in_flight)
         self._ids: set[str] = set()
-        self._sending = asyncio.Lock()
+        # A reader who is slow holds up those who answer, not the engine.
+        self.outbox: asyncio.Queue[service_pb.StreamDecideResponse | None] = asyncio.Queue(maxsize=16)
 
     def refusal(self, id_: str) -> failures.Failure | None:
         """Why a request of this id cannot start now, or None."""
-        if not id_:
-            return failures.invalid([Violation("id", "is empty: name each request of a stream")])
+        most = self._limits.stream_id_chars
+        if not 0 < len(id_) <= most:
+            return failures.invalid([Violation("id", f"must have 1 to {most} characters")])
         if id_ in self._ids:
             return failures.invalid([Violation("id", "is in use by another request of this stream")])
         return None
@@ -165,15 +225,12 @@ class _Stream:
     async def send(self, id_: str, event: Event) -> None:
         """Send an answer or a summary."""
         if isinstance(event, pb.Answer):
-            await self._write(service_pb.StreamDecideResponse(id=id_, answer=event))
+            await self.outbox.put(service_pb.StreamDecideResponse(id=id_, answer=event))
         else:
-            await self._write(service_pb.StreamDecideResponse(id=id_, summary=event))
+            await self.outbox.put(service_pb.StreamDecideResponse(id=id_, summary=event))
 
     async def send_error(self, id_: str, failure: failures.Failure, request_id: str) -> None:
-        """End a request with its error; the stream goes on."""
+        """End a request with its error; the stream goes on. An id beyond the limit comes back cut."""
         error = failures.to_error(failure, request_id)
-        await self._write(service_pb.StreamDecideResponse(id=id_, error=error))
-
-    async def _write(self, response: service_pb.StreamDecideResponse) -> None:
-        async with self._sending:
-            await self.context.write(response)
+        shown = id_[: self._limits.stream_id_chars]
+        await self.outbox.put(service_pb.StreamDecideResponse(id=shown, error=error))

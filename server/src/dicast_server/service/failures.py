@@ -43,6 +43,12 @@ class Failure(Exception):
     def __str__(self) -> str:
         return self.message
 
+    @property
+    def for_the_log(self) -> str:
+        """Reason and fields, without words that may quote the request."""
+        fields = ", ".join(violation.field for violation in self.violations[:3])
+        return f"{self.code.name} {self.reason}" + (f" ({fields})" if fields else "")
+
 
 def invalid(violations: Iterable[Violation], reason: str = "INVALID", **metadata: str) -> Failure:
     """INVALID_ARGUMENT: the fields at fault, the first of them in the message."""
@@ -138,7 +144,7 @@ def to_status(failure: Failure, request_id: str) -> status_pb2.Status:
     for detail in details:
         packed.append(any_pb2.Any())
         packed[-1].Pack(detail)
-    return status_pb2.Status(code=number(failure), message=_shortened(failure.message, 1024), details=packed)
+    return status_pb2.Status(code=number(failure), message=_shortened(failure.message, 512), details=packed)
 
 
 def to_error(failure: Failure, request_id: str) -> error_pb2.DecideError:
@@ -146,7 +152,7 @@ def to_error(failure: Failure, request_id: str) -> error_pb2.DecideError:
     return error_pb2.DecideError(
         code=number(failure),
         reason=error_pb2.ErrorReason.Value(f"ERROR_REASON_{failure.reason}"),
-        message=_shortened(failure.message, 1024),
+        message=_shortened(failure.message, 512),
         violations=[
             error_pb2.FieldViolation(field=v.field, description=v.description)
             for v in _listed(failure.violations)
@@ -175,7 +181,11 @@ def _listed(violations: tuple[Violation, ...]) -> list[Violation]:
 
 
 def _shortened(text: str, limit: int = 200) -> str:
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    """At most `limit` bytes of a text: trailers are counted in bytes, and an emoji has four."""
+    encoded = text.encode()
+    if len(encoded) <= limit:
+        return text
+    return encoded[: limit - 3].decode(errors="ignore") + "…"
 
 
 def _duration(seconds: float) -> duration_pb2.Duration:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from enum import Enum
+from typing import TypeVar
 
 from dicast_server.engine.reader import Reader
 from dicast_server.engine.thread import Engine
@@ -19,6 +19,9 @@ from dicast_server.service.selfcheck import SelfCheck, check
 
 log = logging.getLogger(__name__)
 
+Planned = TypeVar("Planned")
+_PLANS_AT_ONCE = 2
+
 
 class Status(Enum):
     """Whether a model can answer."""
@@ -26,6 +29,19 @@ class Status(Enum):
     STARTING = "starting"
     READY = "ready"
     REFUSED = "refused"
+
+
+class Slot:
+    """A request's place among those in flight."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self._leave: Callable[[], None] | None = leave
+
+    def release(self) -> None:
+        """Give the place back; what comes again does nothing."""
+        if self._leave is not None:
+            self._leave()
+            self._leave = None
 
 
 class Host:
@@ -54,6 +70,7 @@ class Host:
         self.ready_since: float | None = None
         self.draining = False
         self.engine_died = asyncio.Event()
+        self._planning = asyncio.Semaphore(_PLANS_AT_ONCE)
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -105,9 +122,8 @@ class Host:
             raise failures.model_unavailable("the engine has stopped; this server answers no more")
         return self._planner
 
-    @asynccontextmanager
-    async def admitted(self) -> AsyncIterator[None]:
-        """Count a request in flight, from before it is planned until it is answered.
+    def admit(self) -> Slot:
+        """Count a request in flight, from before it is planned until the engine is done with it.
 
         Raises:
             Failure: RESOURCE_EXHAUSTED where as many are in flight as may.
@@ -116,16 +132,25 @@ class Host:
             raise failures.overloaded(self._in_flight)
         self._in_flight += 1
         self._idle.clear()
-        try:
-            yield
-        finally:
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
+        return Slot(self._leave)
+
+    async def plan(self, plan: Callable[[], Planned]) -> Planned:
+        """Read and tokenise a request beside the event loop: a long one takes seconds.
+
+        Few at a time, and none that was given up while it waited.
+        """
+        async with self._planning:
+            return await asyncio.to_thread(plan)
+
+    def _leave(self) -> None:
+        self._in_flight -= 1
+        if not self._in_flight:
+            self._idle.set()
 
     def close(self) -> None:
-        """End the engine before its next forward."""
-        self._engine.close()
+        """End the engine before its next forward. One that still loads is left: it cannot be told."""
+        if self._served is not None or self.status is Status.REFUSED:
+            self._engine.close()
 
     def _load_reader(self) -> Reader:
         self._served = self._load()
@@ -137,7 +162,15 @@ class Host:
         planner = Planner(
             served.model.frame, served.profile, served.labels, served.model.context, served.salt
         )
-        self.self_check = await check(self._engine, planner)
+        try:
+            self.self_check = await check(self._engine, planner)
+        except failures.Failure as failure:
+            self._refuse(f"it cannot answer the questions of its self-check: {failure}")
+            return
+        except Exception:
+            log.exception("the self-check failed")
+            self._refuse("its self-check failed; the server's log says why")
+            return
         if (why := self.self_check.refusal(self._least_option_mass)) is not None:
             self._refuse(why)
             return

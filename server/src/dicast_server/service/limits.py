@@ -21,4 +21,5 @@ class Limits:
     min_temperature: float = 0.05
     max_temperature: float = 20.0
     stream_in_flight: int = 32
+    stream_id_chars: int = 128
     max_hold_s: float = 24 * 3600.0

@@ -29,6 +29,9 @@ class Frame(Protocol):
     def encode_many(self, messages: Sequence[str]) -> list[tuple[int, ...]]:
         """The whole prompt's token ids for each message."""
 
+    def least_tokens(self, text: str) -> int:
+        """How many tokens a text has at least, without encoding it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planner:
@@ -95,6 +98,9 @@ class Planner:
     def _read_state(self, state: StateContent) -> tuple[str, tuple[int, ...]]:
         """The state's text, and its prefix."""
         text = state_text(state) if isinstance(state, tuple) else self.profile.wording.state(state)
+        # Megabytes that cannot fit must not be tokenised to find that out.
+        if (least := self.frame.least_tokens(text)) > self.context:
+            raise self._too_long("state", least, "at least ")
         prefix = self._prefix(text)
         self._check("state", prefix)
         return text, prefix
@@ -118,15 +124,11 @@ class Planner:
 
     def _check(self, path: str, tokens: Sequence[int]) -> None:
         if len(tokens) > self.context:
-            raise failures.invalid(
-                [
-                    Violation(
-                        path,
-                        f"takes {len(tokens)} tokens and the model reads {self.context}; shorten the "
-                        + ("state" if path == "state" else "state or the question"),
-                    )
-                ],
-                "CONTEXT_EXCEEDED",
-                tokens=str(len(tokens)),
-                limit=str(self.context),
-            )
+            raise self._too_long(path, len(tokens))
+
+    def _too_long(self, path: str, tokens: int, bound: str = "") -> failures.Failure:
+        what = "state" if path == "state" else "state or the question"
+        problem = f"takes {bound}{tokens} tokens and the model reads {self.context}; shorten the {what}"
+        return failures.invalid(
+            [Violation(path, problem)], "CONTEXT_EXCEEDED", tokens=str(tokens), limit=str(self.context)
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, TypeVar
 
 from dicast_server.engine.reader import Tally
@@ -17,34 +17,40 @@ _Event = Sequence[Any] | Tally | BaseException
 class _Inbox:
     """Listens on the engine thread and is read on the event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, done: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
+        self._done = done
         self.events: asyncio.Queue[_Event] = asyncio.Queue()
 
     def results(self, results: Sequence[Any]) -> None:
         self._put(results)
 
     def finished(self, tally: Tally) -> None:
-        self._put(tally)
+        self._put(tally, last=True)
 
     def failed(self, error: BaseException) -> None:
-        self._put(error)
+        self._put(error, last=True)
 
-    def _put(self, event: _Event) -> None:
+    def _put(self, event: _Event, last: bool = False) -> None:
         # A loop that has closed has nobody left who waits.
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self.events.put_nowait, event)
+            if last:
+                self._loop.call_soon_threadsafe(self._done)
 
 
-async def run(engine: Engine, start: Steps[Result]) -> AsyncGenerator[Result | Tally]:
+async def run(
+    engine: Engine, start: Steps[Result], done: Callable[[], None] = lambda: None
+) -> AsyncGenerator[Result | Tally]:
     """Run a request: its results as they are read, then the tally.
 
-    Closing the iterator, as a cancelled or timed-out call does, stops the work before its next forward.
+    `done` is called as soon as the engine is done with it, which a slow reader learns late. Closing the
+    iterator, as a cancelled or timed-out call does, stops the work before its next forward.
 
     Raises:
         Failure: UNAVAILABLE where the engine has ended.
     """
-    inbox = _Inbox()
+    inbox = _Inbox(done)
     try:
         job = engine.submit(start, inbox)
     except EngineStoppedError as error:
@@ -63,3 +69,4 @@ async def run(engine: Engine, start: Steps[Result]) -> AsyncGenerator[Result | T
                 yield result
     finally:
         job.stop()
+        done()

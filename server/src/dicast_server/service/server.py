@@ -21,6 +21,7 @@ from dicast_server.service.catalogue import Catalogue, ModelServicer
 from dicast_server.service.decide import DecisionServicer
 from dicast_server.service.host import Host, Status
 from dicast_server.service.limits import Limits
+from dicast_server.service.malformed import MalformedMessages
 
 log = logging.getLogger(__name__)
 
@@ -40,6 +41,9 @@ class Address:
     host: str
     port: int
 
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
 
 class Server:
     """A gRPC server around one model's host."""
@@ -50,7 +54,7 @@ class Server:
         self._host = host
         self._drain_s = drain_s
         self._health = health.aio.HealthServicer()
-        self._server = grpc.aio.server(options=_options(limits))
+        self._server = grpc.aio.server(interceptors=[MalformedMessages()], options=_options(limits))
         add_DecisionServiceServicer_to_server(DecisionServicer(catalogue, limits, deadlines), self._server)
         add_ModelServiceServicer_to_server(ModelServicer(catalogue, limits), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
@@ -66,9 +70,9 @@ class Server:
         await self._set_health(health_pb2.HealthCheckResponse.NOT_SERVING)
         _check_free(address)
         try:
-            port = self._server.add_insecure_port(f"{address.host}:{address.port}")
+            port = self._server.add_insecure_port(str(address))
         except RuntimeError as error:
-            raise PortTakenError(f"cannot listen on {address.host}:{address.port}") from error
+            raise PortTakenError(f"cannot listen on {address}") from error
         await self._server.start()
         return port
 
@@ -81,6 +85,10 @@ class Server:
 
     async def drain(self) -> None:
         """Refuse new requests, finish those in flight for a while, end."""
+        if self._host.engine_died.is_set():
+            # Nothing can finish.
+            await self._server.stop(0)
+            return
         self._host.draining = True
         await self._health.enter_graceful_shutdown()
         started = time.monotonic()
@@ -105,7 +113,7 @@ def _check_free(address: Address) -> None:
             probe.bind(where)
     except OSError as error:
         raise PortTakenError(
-            f"cannot listen on {address.host}:{address.port} ({error.strerror}); choose another with "
+            f"cannot listen on {address} ({error.strerror}); choose another with "
             "--grpc-port, or 0 for a free one"
         ) from error
 
