@@ -61,10 +61,17 @@ class CpuTrunk:
         quantized = (nn.QuantizedLinear, nn.QuantizedEmbedding)
         return None if any(isinstance(module, quantized) for module in model.modules()) else cls(model)
 
-    def __call__(self, tokens: mx.array, cache: Sequence[AttentionView | None] | None = None) -> mx.array:
-        """Hidden states (rows, width, d) of token ids (rows, width) behind what the views show."""
+    def __call__(self, tokens: mx.array, cache: Sequence[Any] | None = None) -> mx.array:
+        """Hidden states (rows, width, d) of token ids (rows, width) behind what the views show.
+
+        Over mlx-lm's own caches, which have no parts, it is mlx-lm's trunk.
+        """
+        views = cache or [None] * len(self._body.layers)
+        if not all(view is None or isinstance(view, AttentionView) for view in views):
+            hidden: mx.array = self._body(tokens, cache=cache)
+            return hidden
         hidden = self._body.embed_tokens(tokens)
-        for layer, view in zip(self._body.layers, cache or [None] * len(self._body.layers), strict=True):
+        for layer, view in zip(self._body.layers, views, strict=True):
             hidden = hidden + _attention(layer.self_attn, layer.input_layernorm(hidden), view)
             mlp, normed = layer.mlp, layer.post_attention_layernorm(hidden)
             hidden = hidden + mlp.down_proj(silu(mlp.gate_proj(normed)) * mlp.up_proj(normed))

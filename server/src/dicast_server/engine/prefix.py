@@ -121,4 +121,9 @@ class OpaquePrefix:
 def empty_prefix(model: nn.Module) -> Prefix:
     """A model that has read nothing."""
     layers = layers_of(model)
-    return OpaquePrefix(0, make_prompt_cache(model)) if layers is None else SharedPrefix(layers)
+    return opaque_prefix(model) if layers is None else SharedPrefix(layers)
+
+
+def opaque_prefix(model: nn.Module) -> OpaquePrefix:
+    """A model that has read nothing and keeps mlx-lm's own caches."""
+    return OpaquePrefix(0, make_prompt_cache(model))

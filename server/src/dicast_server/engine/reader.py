@@ -13,7 +13,8 @@ from mlx import nn
 from dicast_server.decisions.passes import Pass, Scores
 from dicast_server.engine.groups import group_tails
 from dicast_server.engine.head import Head
-from dicast_server.engine.prefix import Prefix, SharedPrefix, empty_prefix
+from dicast_server.engine.prefix import Prefix, SharedPrefix, empty_prefix, opaque_prefix
+from dicast_server.engine.selftest import tails_agree
 from dicast_server.engine.store import Chain, PrefixStore
 
 FORWARD_TOKENS = 128
@@ -96,10 +97,19 @@ class Reader:
         forward_tokens: int = FORWARD_TOKENS,
         store: PrefixStore | None = None,
     ) -> None:
-        """Check the head's path on `probe`, a few token ids of labels."""
+        """Check the head's path and the views on `probe`, a few token ids of labels.
+
+        Raises:
+            ValueError: tails give something else than full forwards, whichever way they are run.
+        """
         self.forward_tokens = forward_tokens
         self.head = Head(model, probe)
-        self._empty = empty_prefix(model)
+        ways = [empty_prefix(model), opaque_prefix(model)]
+        agreeing = (way for way in ways if tails_agree(self.head, way, probe, forward_tokens))
+        empty = next(agreeing, None)
+        if empty is None:
+            raise ValueError("tails over a prefix differ from full forwards")
+        self._empty = empty
         self.store = store or PrefixStore(0, lambda: 0.0)
 
     @property

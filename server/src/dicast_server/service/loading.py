@@ -57,7 +57,10 @@ def load_served(
     model = load(source, cache)
     labels = _letter_tokens(model)
     store = PrefixStore(store_bytes, time.monotonic)
-    reader = Reader(model.model, list(labels.values())[:8], forward_tokens, store)
+    try:
+        reader = Reader(model.model, list(labels.values())[:8], forward_tokens, store)
+    except ValueError as error:
+        raise ModelRefused(f"{model.source} cannot be read in parts: {error}.") from error
     chosen = profile_for(model.id) if profile is None else PROFILES[profile]
     return Served(reader, model, machinery(reader, library), chosen, labels)
 

@@ -1,0 +1,53 @@
+"""Whether tails over a prefix give what one full forward gives: asked of each model before it is served."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import mlx.core as mx
+
+from dicast_server.engine.head import Head
+from dicast_server.engine.layers import Attention
+from dicast_server.engine.prefix import Prefix, SharedPrefix
+
+_TAIL = 5
+_MOST_TOKENS = 640
+_TOLERANCE = 0.05
+"""Of the largest value: far above the rounding of half precision, far below a wrong mask or position."""
+
+
+def tails_agree(head: Head, empty: Prefix, probe: Sequence[int], forward_tokens: int) -> bool:
+    """Read a probe in chunks and two tails, of which one is padded, and compare their ends with whole reads.
+
+    The probe is long enough to leave every sliding window of up to some 600 tokens.
+    """
+    tokens = list(itertools.islice(itertools.cycle(probe), _length(empty)))
+    start, tail = tokens[:-_TAIL], tokens[-_TAIL:]
+    prefix = empty
+    for place in range(0, len(start), forward_tokens):
+        piece = start[place : place + forward_tokens]
+        caches = prefix.caches(1)
+        head.forward(mx.array([piece]), caches)
+        prefix = prefix.after(caches, len(piece))
+    shorter = tail[:-2]
+    if prefix.shares_forwards:
+        both = head.forward(mx.array([tail, [*shorter, 0, 0]]), prefix.caches(2))
+        ends = [both[0, -1], both[1, len(shorter) - 1]]
+    else:
+        ends = [head.forward(mx.array([each]), prefix.caches(1))[0, -1] for each in (tail, shorter)]
+    wholes = [head.forward(mx.array([whole]), empty.caches(1))[0, -1] for whole in (tokens, tokens[:-2])]
+    return all(_close(end, whole) for end, whole in zip(ends, wholes, strict=True))
+
+
+def _length(empty: Prefix) -> int:
+    windows = [0]
+    if isinstance(empty, SharedPrefix):
+        windows += [layer.window or 0 for layer in empty.layers if isinstance(layer, Attention)]
+    return min(max(windows) + 24, _MOST_TOKENS)
+
+
+def _close(one: mx.array, other: mx.array) -> bool:
+    one, other = one.astype(mx.float32), other.astype(mx.float32)
+    apart = mx.max(mx.abs(one - other))
+    return bool((apart <= _TOLERANCE * mx.max(mx.abs(other))).item())
