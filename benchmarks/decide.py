@@ -124,7 +124,8 @@ class InstantReader:
     """An engine's reader that needs no time."""
 
     def __init__(self, served: Served) -> None:
-        self.head, self.forward_tokens = served.reader.head, served.reader.forward_tokens
+        self.head, self.store = served.reader.head, served.reader.store
+        self.forward_tokens = served.reader.forward_tokens
 
     def read(self, work: Work[Any], tally: Tally) -> Generator[list[Any], None, None]:
         """Score every label alike."""

@@ -53,15 +53,13 @@ class Host:
         *,
         in_flight: int = 64,
         least_option_mass: float = 0.05,
-        changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`load` runs on the engine thread and may raise ModelRefused; `changed` hears of a new status."""
+        """`load` runs on the engine thread and may raise ModelRefused."""
         self._load = load
         self._engine = Engine(self._load_reader)
         self._in_flight = 0
         self._most_in_flight = in_flight
         self._least_option_mass = least_option_mass
-        self._changed = changed
         self._served: Served | None = None
         self._planner: Planner | None = None
         self.status = Status.STARTING
@@ -183,7 +181,8 @@ class Host:
         self._planner = planner
         self.status = Status.READY
         self.ready_since = time.time()
-        self._changed()
+        runs_on, device = served.reader.head.runs_on, served.machinery.device
+        log.info("model %s is ready: %s on %s", served.model.id, runs_on, device)
 
     async def idle(self) -> None:
         """Wait until no request is in flight."""
@@ -193,7 +192,6 @@ class Host:
         log.error("the model is not served: %s", why)
         self.status = Status.REFUSED
         self.status_message = why
-        self._changed()
 
 
 def _settle(future: asyncio.Future[BaseException | None], outcome: BaseException | None) -> None:
