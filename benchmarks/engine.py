@@ -133,7 +133,7 @@ def prefill(engine: Engine, tokens: int, runs: int) -> float:
 
 
 def per_question(engine: Engine, count: int, runs: int) -> float:
-    """Milliseconds that one more question costs, over a state of 1,000 tokens that is known."""
+    """Milliseconds that one more question costs, over a state of 1,000 tokens; its reading cancels out."""
     state = WORKLOADS["W2"]["state"]
 
     def seconds(questions: int) -> float:

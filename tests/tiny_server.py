@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import grpc
 import mlx.core as mx
+import pytest
 import tiny_models
+from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
@@ -192,3 +196,27 @@ def request(
         questions=questions or (predicate(), choice(), score()),
         options=pb.DecideOptions(**options),
     )
+
+
+async def idle(running: Running) -> None:
+    """Wait until the engine has nothing to do."""
+    async with asyncio.timeout(PATIENCE_S):
+        while running.host.engine.load:
+            await asyncio.sleep(0.001)
+
+
+async def refusal(call: Any) -> tuple[grpc.StatusCode, error_details_pb2.ErrorInfo, list[Any]]:
+    """The status of a call that fails, its ErrorInfo, and its other details."""
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    status = rpc_status.from_call(caught.value)
+    assert status is not None
+    info = error_details_pb2.ErrorInfo()
+    assert status.details[0].Unpack(info)
+    assert info.domain == "dicast"
+    return caught.value.code(), info, list(status.details[1:])
+
+
+async def health(running: Running, service: str = "") -> int:
+    stub = health_pb2_grpc.HealthStub(running.channel)
+    return int((await stub.Check(health_pb2.HealthCheckRequest(service=service))).status)

@@ -234,3 +234,29 @@ async def test_a_server_whose_engine_died_ends_at_once() -> None:
         async with asyncio.timeout(PATIENCE_S):
             await running.host.engine_died.wait()
             await running.server.drain()
+
+
+async def test_a_stream_that_is_left_with_much_unsent_leaves_no_task() -> None:
+    async with serving() as running:
+        questions = [
+            pb.Question(key=f"{n}" + "k" * 100_000, instructions=text(f"{n}?"), predicate=pb.Predicate())
+            for n in range(35)
+        ]
+        message = service_pb.DecideRequest(state=pb.State(text="s"), questions=questions)
+        stream = running.decisions.StreamDecide()
+        await stream.write(service_pb.StreamDecideRequest(id="a", request=message))
+        await stream.read()
+        async with asyncio.timeout(PATIENCE_S):
+            while running.host.engine.load:
+                await asyncio.sleep(0.001)
+        assert reading_tasks()
+        stream.cancel()
+        async with asyncio.timeout(10):
+            while reading_tasks():
+                await asyncio.sleep(0.01)
+
+
+def reading_tasks() -> list[str]:
+    """The server's tasks that read streams or answer their requests."""
+    names = [getattr(task.get_coro(), "__name__", "") for task in asyncio.all_tasks()]
+    return [name for name in names if name in {"_read_stream", "_answer_one"}]

@@ -279,7 +279,6 @@ def test_all_faults_are_told_at_once_and_the_gravest_names_the_reason() -> None:
 
 
 def test_a_thousand_faults_still_fit_into_a_status() -> None:
-    levels = [pb.Level(label="é" * 3000) for _ in range(2)]
     questions = [
         pb.Question(key="é" * 5000, extension=pb.ExtensionQuestion(type="😀\n" * 2000)) for _ in range(200)
     ]
@@ -287,7 +286,6 @@ def test_a_thousand_faults_still_fit_into_a_status() -> None:
     assert len(failure.violations) > 200
     status = to_status(failure, "r" * 128)
     assert status.ByteSize() < 6 * 1024
-    assert levels
 
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0, 20.0])

@@ -2,24 +2,24 @@
 
 import asyncio
 import math
-from dataclasses import replace
 from typing import Any
 
 import grpc
 import pytest
 import tiny_models
 from google.rpc import error_details_pb2
-from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1 import health_pb2
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
-from grpc_status import rpc_status
 from tiny_server import (
     CONTEXT,
     PATIENCE_S,
-    Running,
     choice,
+    health,
+    idle,
     json,
     load_tiny,
     predicate,
+    refusal,
     request,
     score,
     serving,
@@ -28,42 +28,14 @@ from tiny_server import (
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
-from dicast.v1 import error_pb2
 from dicast.v1 import model_service_pb2 as model_pb
 from dicast_server.engine.head import LabelScores
-from dicast_server.models import ModelRefused
 from dicast_server.readouts.profile import OPENJEV
 from dicast_server.service.calls import Deadlines
-from dicast_server.service.host import Status
 from dicast_server.service.limits import Limits
-from dicast_server.service.loading import Served, _letter_tokens
 from dicast_server.service.requests import read_request
 
 ServingStatus = health_pb2.HealthCheckResponse
-
-
-async def refusal(call: Any) -> tuple[grpc.StatusCode, error_details_pb2.ErrorInfo, list[Any]]:
-    """The status of a call that fails, its ErrorInfo, and its other details."""
-    with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await call
-    status = rpc_status.from_call(caught.value)
-    assert status is not None
-    info = error_details_pb2.ErrorInfo()
-    assert status.details[0].Unpack(info)
-    assert info.domain == "dicast"
-    return caught.value.code(), info, list(status.details[1:])
-
-
-async def health(running: Running, service: str = "") -> int:
-    stub = health_pb2_grpc.HealthStub(running.channel)
-    return int((await stub.Check(health_pb2.HealthCheckRequest(service=service))).status)
-
-
-async def idle(running: Running) -> None:
-    """Wait until the engine has nothing to do."""
-    async with asyncio.timeout(PATIENCE_S):
-        while running.host.engine.load:
-            await asyncio.sleep(0.001)
 
 
 async def test_every_question_is_answered_in_order_with_its_type() -> None:
@@ -462,229 +434,12 @@ async def test_request_ids_come_back() -> None:
             assert returned
 
 
-async def next_event(stream: Any) -> service_pb.StreamDecideResponse:
-    event = await stream.read()
-    assert isinstance(event, service_pb.StreamDecideResponse)
-    return event
-
-
-async def test_a_stream_answers_as_it_reads_and_outlives_a_bad_request() -> None:
-    async with serving() as running:
-        unary = await running.decisions.Decide(request())
-        stream = running.decisions.StreamDecide()
-        await stream.write(service_pb.StreamDecideRequest(id="bad", request=service_pb.DecideRequest()))
-        await stream.write(service_pb.StreamDecideRequest(id="", request=request()))
-        await stream.write(service_pb.StreamDecideRequest(id="a", request=request()))
-        await stream.write(service_pb.StreamDecideRequest(id="b", request=request(predicate(), state="b")))
-        await stream.done_writing()
-        seen: dict[str, list[Any]] = {}
-        async for event in stream:
-            seen.setdefault(event.id, []).append(event)
-    (bad,) = seen["bad"]
-    assert bad.error.code == grpc.StatusCode.INVALID_ARGUMENT.value[0]
-    assert bad.error.reason == error_pb2.ERROR_REASON_INVALID
-    assert [violation.field for violation in bad.error.violations] == ["state", "questions"]
-    assert bad.error.request_id.endswith("/bad")
-    assert seen[""][0].error.violations[0].field == "id"
-    *answers, summary = seen["a"]
-    assert summary.HasField("summary")
-    assert summary.summary.usage.input_tokens == unary.summary.usage.input_tokens
-    by_index = sorted((event.answer for event in answers), key=lambda answer: answer.index)
-    assert by_index == list(unary.answers)
-    assert [event.WhichOneof("event") for event in seen["b"]] == ["answer", "summary"]
-
-
-async def test_an_id_in_use_is_an_error_and_may_be_used_again_after_its_end() -> None:
-    async with serving() as running:
-        running.gate.hold()
-        stream = running.decisions.StreamDecide()
-        message = service_pb.StreamDecideRequest(id="a", request=request(predicate()))
-        await stream.write(message)
-        await running.gate.reached()
-        await stream.write(message)
-        first = await next_event(stream)
-        assert "in use" in first.error.violations[0].description
-        running.gate.release()
-        assert (await next_event(stream)).HasField("answer")
-        assert (await next_event(stream)).HasField("summary")
-        await stream.write(message)
-        assert (await next_event(stream)).HasField("answer")
-        assert (await next_event(stream)).HasField("summary")
-        await stream.done_writing()
-        assert await stream.read() is grpc.aio.EOF
-
-
-async def test_an_answer_is_sent_before_the_next_forward() -> None:
-    async with serving() as running:
-        running.gate.hold()
-        stream = running.decisions.StreamDecide()
-        await stream.write(
-            service_pb.StreamDecideRequest(
-                id="a", request=request(predicate("1", "One?"), predicate("2", "Two?"), isolated=True)
-            )
-        )
-        await running.gate.reached()
-        gate = running.gate
-        forwards_before_the_last = gate.count
-
-        def stop_at_the_second_tail(scores: LabelScores) -> LabelScores:
-            gate.spoil = None
-            gate.hold()
-            return scores
-
-        gate.spoil = stop_at_the_second_tail
-        gate.release()
-        first = await next_event(stream)
-        assert first.answer.key == "1"
-        assert gate.count > forwards_before_the_last
-        await gate.reached()
-        gate.release()
-        assert (await next_event(stream)).answer.key == "2"
-        assert (await next_event(stream)).HasField("summary")
-        await stream.done_writing()
-
-
-async def test_a_stream_that_is_left_stops_its_work() -> None:
-    async with serving() as running:
-        running.gate.hold()
-        stream = running.decisions.StreamDecide()
-        for n in range(5):
-            await stream.write(
-                service_pb.StreamDecideRequest(id=str(n), request=request(state=f"{n} long " * 150))
-            )
-        await running.gate.reached()
-        stream.cancel()
-        await running.models.ListModels(model_pb.ListModelsRequest())
-        running.gate.release()
-        await idle(running)
-        assert running.gate.count <= 2
-
-
-async def test_a_stream_reads_no_further_while_as_many_as_may_are_in_flight() -> None:
-    async with serving(limits=Limits(stream_in_flight=2)) as running:
-        running.gate.hold()
-        stream = running.decisions.StreamDecide()
-        for n in range(6):
-            await stream.write(service_pb.StreamDecideRequest(id=str(n), request=request(predicate())))
-        await stream.done_writing()
-        await running.gate.reached()
-        async with asyncio.timeout(PATIENCE_S):
-            while running.host.engine.load < 2:
-                await asyncio.sleep(0.001)
-        assert running.host.engine.load == 2
-        running.gate.release()
-        ends = [event.id async for event in stream if event.HasField("summary")]
-        assert sorted(ends) == list("012345")
-
-
 async def test_reflection_names_the_services() -> None:
     async with serving() as running:
         stub = reflection_pb2_grpc.ServerReflectionStub(running.channel)
         call = stub.ServerReflectionInfo(iter([reflection_pb2.ServerReflectionRequest(list_services="")]))
         names = [service.name async for reply in call for service in reply.list_services_response.service]
     assert {"dicast.v1.DecisionService", "dicast.v1.ModelService", "grpc.health.v1.Health"} <= set(names)
-
-
-async def test_health_follows_the_model() -> None:
-    async with serving(wait=False) as running:
-        assert await health(running) == ServingStatus.NOT_SERVING
-        assert (await running.models.GetModel(model_pb.GetModelRequest())).model.status == (
-            model_pb.Model.STATUS_STARTING
-        )
-        code, info, details = await refusal(running.decisions.Decide(request()))
-        assert (code, info.reason) == (grpc.StatusCode.UNAVAILABLE, "STARTING")
-        retry = error_details_pb2.RetryInfo()
-        assert details[0].Unpack(retry)
-        assert await running.server.make_ready() is Status.READY
-        for service in ("", "dicast.v1.DecisionService", "dicast.v1.ModelService"):
-            assert await health(running, service) == ServingStatus.SERVING
-        assert (await running.decisions.Decide(request())).answers
-
-
-def refuse() -> Served:
-    raise ModelRefused("the model has no chat template.")
-
-
-def fail() -> Served:
-    raise OSError("/secret/path is broken")
-
-
-@pytest.mark.parametrize(
-    ("load", "why"),
-    [
-        (refuse, "no chat template"),
-        (fail, "the server's log says why"),
-        (load_tiny, "of its probability on the letters"),
-    ],
-)
-async def test_a_model_that_cannot_answer_is_not_served_and_says_why(load: Any, why: str) -> None:
-    async with serving(load, least_option_mass=0.999) as running:
-        assert await health(running) == ServingStatus.NOT_SERVING
-        shown = (await running.models.GetModel(model_pb.GetModelRequest())).model
-        assert shown.status == model_pb.Model.STATUS_REFUSED
-        assert why in shown.status_message
-        assert "/secret" not in shown.status_message
-        code, info, details = await refusal(running.decisions.Decide(request()))
-        assert (code, info.reason) == (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE")
-        assert not details
-
-
-async def test_a_tokenizer_without_letters_is_refused() -> None:
-    served = load_tiny()
-
-    class Frame:
-        def label_id(self, label: str) -> int | None:
-            return None if label == "Q" else ord(label)
-
-    with pytest.raises(ModelRefused, match="Q are not single tokens"):
-        _letter_tokens(replace(served.model, frame=Frame()))  # type: ignore[arg-type]
-
-
-async def test_the_engines_death_fails_all_waiters_and_readiness() -> None:
-    async with serving() as running:
-        running.gate.hold()
-        calls = [asyncio.ensure_future(running.decisions.Decide(request(state=str(n)))) for n in range(3)]
-        await running.gate.reached()
-        running.gate.fault = SystemExit("gone")
-        running.gate.release()
-        for call in calls:
-            code, info, _ = await refusal(call)
-            assert (code, info.reason) == (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE")
-        async with asyncio.timeout(PATIENCE_S):
-            await running.host.engine_died.wait()
-        code, info, _ = await refusal(running.decisions.Decide(request()))
-        assert info.reason == "MODEL_UNAVAILABLE"
-
-
-async def test_draining_finishes_what_is_in_flight_and_takes_nothing_new() -> None:
-    async with serving() as running:
-        running.gate.hold()
-        call = asyncio.ensure_future(running.decisions.Decide(request()))
-        await running.gate.reached()
-        drain = asyncio.ensure_future(running.server.drain())
-        async with asyncio.timeout(PATIENCE_S):
-            while not running.host.draining:
-                await asyncio.sleep(0.001)
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await running.decisions.Decide(request())
-        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
-        running.gate.release()
-        assert len((await call).answers) == 3
-        await drain
-
-
-async def test_draining_ends_what_takes_too_long() -> None:
-    async with serving(drain_s=0.2) as running:
-        running.gate.hold()
-        stream = running.decisions.StreamDecide()
-        await stream.write(service_pb.StreamDecideRequest(id="a", request=request()))
-        await running.gate.reached()
-        drain = asyncio.ensure_future(running.server.drain())
-        with pytest.raises(grpc.aio.AioRpcError) as caught:
-            await stream.read()
-        assert caught.value.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
-        running.gate.release()
-        await drain
 
 
 async def test_a_state_that_ends_in_spaces_and_newlines_is_read_whole() -> None:

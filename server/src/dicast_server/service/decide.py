@@ -116,7 +116,10 @@ class DecisionServicer(DecisionServiceServicer):
                     await stream.enter(item.id)
                     tasks.create_task(self._answer_one(item, stream, context, this.request_id))
         finally:
-            await stream.outbox.put(None)
+            # A caller who left takes nothing out of a full outbox, where this would wait for ever.
+            task = asyncio.current_task()
+            if task is None or not task.cancelling():
+                await stream.outbox.put(None)
 
     async def _answer_one(
         self, item: service_pb.StreamDecideRequest, stream: _Stream, context: Context, stream_id: str

@@ -1,0 +1,128 @@
+"""From the start of a server to its end: readiness, refusal, the engine's death, the drain."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc import error_details_pb2
+from grpc_health.v1 import health_pb2
+from tiny_server import (
+    PATIENCE_S,
+    health,
+    load_tiny,
+    refusal,
+    request,
+    serving,
+)
+
+from dicast.v1 import decision_service_pb2 as service_pb
+from dicast.v1 import model_service_pb2 as model_pb
+from dicast_server.models import ModelRefused
+from dicast_server.service.host import Status
+from dicast_server.service.loading import Served, _letter_tokens
+
+ServingStatus = health_pb2.HealthCheckResponse
+
+
+async def test_health_follows_the_model() -> None:
+    async with serving(wait=False) as running:
+        assert await health(running) == ServingStatus.NOT_SERVING
+        assert (await running.models.GetModel(model_pb.GetModelRequest())).model.status == (
+            model_pb.Model.STATUS_STARTING
+        )
+        code, info, details = await refusal(running.decisions.Decide(request()))
+        assert (code, info.reason) == (grpc.StatusCode.UNAVAILABLE, "STARTING")
+        retry = error_details_pb2.RetryInfo()
+        assert details[0].Unpack(retry)
+        assert await running.server.make_ready() is Status.READY
+        for service in ("", "dicast.v1.DecisionService", "dicast.v1.ModelService"):
+            assert await health(running, service) == ServingStatus.SERVING
+        assert (await running.decisions.Decide(request())).answers
+
+
+def refuse() -> Served:
+    raise ModelRefused("the model has no chat template.")
+
+
+def fail() -> Served:
+    raise OSError("/secret/path is broken")
+
+
+@pytest.mark.parametrize(
+    ("load", "why"),
+    [
+        (refuse, "no chat template"),
+        (fail, "the server's log says why"),
+        (load_tiny, "of its probability on the letters"),
+    ],
+)
+async def test_a_model_that_cannot_answer_is_not_served_and_says_why(load: Any, why: str) -> None:
+    async with serving(load, least_option_mass=0.999) as running:
+        assert await health(running) == ServingStatus.NOT_SERVING
+        shown = (await running.models.GetModel(model_pb.GetModelRequest())).model
+        assert shown.status == model_pb.Model.STATUS_REFUSED
+        assert why in shown.status_message
+        assert "/secret" not in shown.status_message
+        code, info, details = await refusal(running.decisions.Decide(request()))
+        assert (code, info.reason) == (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE")
+        assert not details
+
+
+async def test_a_tokenizer_without_letters_is_refused() -> None:
+    served = load_tiny()
+
+    class Frame:
+        def label_id(self, label: str) -> int | None:
+            return None if label == "Q" else ord(label)
+
+    with pytest.raises(ModelRefused, match="Q are not single tokens"):
+        _letter_tokens(replace(served.model, frame=Frame()))  # type: ignore[arg-type]
+
+
+async def test_the_engines_death_fails_all_waiters_and_readiness() -> None:
+    async with serving() as running:
+        running.gate.hold()
+        calls = [asyncio.ensure_future(running.decisions.Decide(request(state=str(n)))) for n in range(3)]
+        await running.gate.reached()
+        running.gate.fault = SystemExit("gone")
+        running.gate.release()
+        for call in calls:
+            code, info, _ = await refusal(call)
+            assert (code, info.reason) == (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE")
+        async with asyncio.timeout(PATIENCE_S):
+            await running.host.engine_died.wait()
+        code, info, _ = await refusal(running.decisions.Decide(request()))
+        assert info.reason == "MODEL_UNAVAILABLE"
+
+
+async def test_draining_finishes_what_is_in_flight_and_takes_nothing_new() -> None:
+    async with serving() as running:
+        running.gate.hold()
+        call = asyncio.ensure_future(running.decisions.Decide(request()))
+        await running.gate.reached()
+        drain = asyncio.ensure_future(running.server.drain())
+        async with asyncio.timeout(PATIENCE_S):
+            while not running.host.draining:
+                await asyncio.sleep(0.001)
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await running.decisions.Decide(request())
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+        running.gate.release()
+        assert len((await call).answers) == 3
+        await drain
+
+
+async def test_draining_ends_what_takes_too_long() -> None:
+    async with serving(drain_s=0.2) as running:
+        running.gate.hold()
+        stream = running.decisions.StreamDecide()
+        await stream.write(service_pb.StreamDecideRequest(id="a", request=request()))
+        await running.gate.reached()
+        drain = asyncio.ensure_future(running.server.drain())
+        with pytest.raises(grpc.aio.AioRpcError) as caught:
+            await stream.read()
+        assert caught.value.code() in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED}
+        running.gate.release()
+        await drain
