@@ -29,7 +29,7 @@ class Settings(BaseSettings):
     grpc_host: str = Field("127.0.0.1", description="address to listen on")
     grpc_port: int = Field(50051, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     threads: int | None = Field(None, ge=1, le=1024, description="BLAS threads on a CPU; default: one a core")
-    forward_tokens: int = Field(128, ge=8, le=4096, description="most tokens in one forward")
+    forward_tokens: int = Field(256, ge=8, le=4096, description="most tokens in one forward")
     store_mib: int | None = Field(
         None, ge=0, description="budget of kept states in MiB; default: an eighth of the memory; 0 keeps none"
     )

@@ -1,48 +1,28 @@
 """The CPU's own way through a dense decoder against mlx-lm's."""
 
-import math
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 import tiny_models
-from hypothesis import given
-from hypothesis import strategies as st
 from mlx import nn
+from mlx_lm.tuner.utils import linear_to_lora_layers
 
-from dicast_server.engine.cpu_trunk import CpuTrunk, exp, silu
+from dicast_server.engine.cpu_trunk import CpuTrunk
 from dicast_server.engine.head import Head
 from dicast_server.engine.prefix import empty_prefix
-
-FINITE = st.floats(-80, 80, width=32)
-
-
-@given(st.lists(FINITE, min_size=1, max_size=64))
-def test_exp_is_that_of_float64(values: list[float]) -> None:
-    x = np.array(values, np.float64)
-    ours = np.array(exp(mx.array(values, mx.float32))).astype(np.float64)
-    assert np.all(np.abs(ours / np.exp(x) - 1) <= 2e-7 * (1 + np.abs(x)))
-
-
-def test_exp_of_what_is_masked_is_next_to_nothing() -> None:
-    assert np.array(exp(mx.array([-1e30, -200.0, -90.0]))).max() < 1e-35
-    assert np.isnan(np.array(exp(mx.array([math.nan])))).all()
-
-
-@given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=64))
-def test_silu_is_that_of_float64(values: list[float]) -> None:
-    x = np.array(values, np.float64)
-    ours = np.array(silu(mx.array(values, mx.float32)))
-    assert ours == pytest.approx(x / (1 + np.exp(np.minimum(-x, 700))), rel=1e-5, abs=1e-6)
 
 
 @pytest.mark.parametrize("family", ["llama", "qwen2", "qwen3"])
 @pytest.mark.parametrize("prefix_chunks", [0, 1, 3])
-@pytest.mark.parametrize(("rows", "width"), [(1, 1), (1, 40), (3, 7)])
-def test_it_gives_mlx_lms_hidden_states(family: str, prefix_chunks: int, rows: int, width: int) -> None:
+@pytest.mark.parametrize(("rows", "width"), [(1, 1), (1, 40), (3, 7), (3, 26)])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_it_gives_mlx_lms_hidden_states(
+    family: str, prefix_chunks: int, rows: int, width: int, threads: int
+) -> None:
     model = tiny_models.family(family)
-    trunk = CpuTrunk.of(model)
+    trunk = CpuTrunk.of(model, threads)
     assert trunk is not None
     random = np.random.default_rng(0)
     prefix = empty_prefix(model)
@@ -61,25 +41,47 @@ def test_it_gives_mlx_lms_hidden_states(family: str, prefix_chunks: int, rows: i
     [
         lambda model: model.set_dtype(mx.bfloat16),
         lambda model: nn.quantize(model, group_size=32, bits=8),
+        lambda model: linear_to_lora_layers(model, 1, {"rank": 2, "scale": 1.0, "dropout": 0.0}),
     ],
-    ids=["half", "quantised"],
+    ids=["half", "quantised", "adapted"],
 )
-def test_it_is_for_float32_alone(prepare: Any) -> None:
+def test_it_is_for_plain_float32_alone(prepare: Any) -> None:
     model = tiny_models.family("llama")
     prepare(model)
-    assert CpuTrunk.of(model) is None
+    assert CpuTrunk.of(model, 1) is None
 
 
 @pytest.mark.parametrize("family", [f for f in tiny_models.FAMILIES if f not in ("llama", "qwen2", "qwen3")])
 def test_other_families_go_mlx_lms_way(family: str) -> None:
-    assert CpuTrunk.of(tiny_models.family(family)) is None
+    assert CpuTrunk.of(tiny_models.family(family), 1) is None
+
+
+@pytest.mark.parametrize(
+    "rope",
+    [
+        {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 64},
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64},
+        {"rope_type": "linear", "factor": 2.0},
+    ],
+    ids=lambda rope: str(rope["rope_type"]),
+)
+def test_positions_are_the_models_own(rope: dict[str, Any]) -> None:
+    model = tiny_models.family("llama", rope_scaling=rope)
+    trunk = CpuTrunk.of(model, 2)
+    assert trunk is not None
+    tokens = mx.array(np.random.default_rng(0).integers(0, 128, (1, 120)))
+    assert np.array(trunk(tokens)) == pytest.approx(np.array(model.model(tokens)), abs=2e-4)
+
+
+def test_pairs_turned_side_by_side_go_mlx_lms_way() -> None:
+    assert CpuTrunk.of(tiny_models.family("llama", rope_traditional=True), 1) is None
 
 
 def test_sliding_windows_go_mlx_lms_way() -> None:
     model = tiny_models.family(
         "llama", layer_types=["full_attention", "sliding_attention"], sliding_window=16
     )
-    assert CpuTrunk.of(model) is None
+    assert CpuTrunk.of(model, 1) is None
 
 
 def test_a_trunk_that_differs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,5 +93,5 @@ def test_a_trunk_that_differs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> N
             hidden: mx.array = model.model(tokens) + 1.0
             return hidden
 
-    monkeypatch.setattr(CpuTrunk, "of", classmethod(lambda cls, model: Wrong()))
+    monkeypatch.setattr(CpuTrunk, "of", classmethod(lambda cls, model, threads: Wrong()))
     assert Head(model, range(60, 68)).runs_on == "LlamaModel"

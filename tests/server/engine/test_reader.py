@@ -86,7 +86,7 @@ def test_batched_tails_of_gpt_oss_equal_full_forwards() -> None:
 def check_family(model: nn.Module) -> None:
     prefix = tokens(150, 99)
     passes = passes_over(prefix, [3, 7, 12, 12, 20, 31, 4])
-    scores, tally, steps = read(Reader(model, LABELS[:8]), prefix, passes)
+    scores, tally, steps = read(Reader(model, LABELS[:8], 128), prefix, passes)
     for index, pass_ in enumerate(passes):
         assert_same(model, pass_, scores[index])
     # 128 and 22 tokens of prefix, then two groups of tails.
@@ -112,7 +112,7 @@ def test_any_lengths_in_any_forward_size(
     model = FAMILY_MODELS[family]
     prefix = tokens(prefix_length, 98)
     passes = passes_over(prefix, lengths)
-    scores, tally, _ = read(Reader(model, LABELS[:8], forward_tokens), prefix, passes, isolated)
+    scores, tally, _ = read(Reader(model, LABELS[:8], forward_tokens, threads=2), prefix, passes, isolated)
     for index, pass_ in enumerate(passes):
         assert_same(model, pass_, scores[index])
     assert tally.input_tokens == prefix_length + sum(lengths)
@@ -215,7 +215,7 @@ class WithOddCaches(nn.Module):  # type: ignore[misc] # mlx.nn has no types
 
 def test_caches_without_a_view_run_row_by_row_on_copies() -> None:
     model = WithOddCaches(LLAMA)
-    reader = Reader(model, LABELS[:8])
+    reader = Reader(model, LABELS[:8], 128)
     assert not reader.shares_forwards
     assert isinstance(empty_prefix(model), OpaquePrefix)
     prefix = tokens(40, 10)

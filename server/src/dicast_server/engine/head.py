@@ -36,15 +36,18 @@ class Head:
     reproduce the model to the last bit, as when it scales or caps its logits.
     """
 
-    def __init__(self, model: nn.Module, probe: Sequence[int]) -> None:
-        """Find the path; `probe` are a few token ids to run the self-check on."""
+    def __init__(self, model: nn.Module, probe: Sequence[int], threads: int = 1) -> None:
+        """Find the path; `probe` are a few token ids to run the self-check on.
+
+        `threads` are those of a CPU that run a forward.
+        """
         self._model: Callable[..., mx.array] = model
         self._trunk: Trunk | None = None
         self._module: Any = None
         parts = _trunk_and_head(model)
         if parts is not None and _agrees(model, *parts, probe):
             self._trunk, self._module = parts
-            faster = CpuTrunk.of(model)
+            faster = CpuTrunk.of(model, threads)
             if faster is not None and _close(faster, self._trunk, probe):
                 self._trunk = faster
 

@@ -58,7 +58,7 @@ def load_served(
     labels = _letter_tokens(model)
     store = PrefixStore(store_bytes, time.monotonic)
     try:
-        reader = Reader(model.model, list(labels.values())[:8], forward_tokens, store)
+        reader = Reader(model.model, list(labels.values())[:8], forward_tokens, store, library.threads or 1)
     except ValueError as error:
         raise ModelRefused(f"{model.source} cannot be read in parts: {error}.") from error
     chosen = profile_for(model.id) if profile is None else PROFILES[profile]
