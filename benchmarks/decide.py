@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -32,7 +32,7 @@ from dicast._encode import decide_request
 from dicast_server import caches
 from dicast_server.decisions.answers import Answer
 from dicast_server.decisions.passes import Scores
-from dicast_server.engine.reader import Tally, Work
+from dicast_server.engine.reader import Steps, Tally, Work, alone
 from dicast_server.readouts.letters import softmax
 from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue
@@ -65,10 +65,10 @@ def questions(workload: str) -> dict[str, Predicate | Choice | Score]:
 class Engine:
     """The embedded model in this process."""
 
-    def __init__(self) -> None:
-        self.served = load_served("smollm2-135m-instruct", caches.folder())
+    def __init__(self, store_bytes: int = 0) -> None:
+        self.served = load_served("smollm2-135m-instruct", caches.folder(), store_bytes=store_bytes)
         served = self.served
-        self.planner = Planner(served.model.frame, served.profile, served.labels, served.model.context)
+        self.planner = Planner(served.model.frame, served.profile, served.labels, served.context)
 
     def work(self, state: str, asked: Any) -> Work[Answer]:
         """A planned request."""
@@ -76,7 +76,9 @@ class Engine:
 
     def shared(self, state: str, asked: Any) -> list[tuple[float, ...]]:
         """dicast: the state once, tails in groups over it."""
-        answers = [a for step in self.served.reader.read(self.work(state, asked), Tally()) for a in step]
+        answers = [
+            a for step in alone(self.served.reader.read(self.work(state, asked), Tally())) for a in step
+        ]
         answers.sort(key=lambda answer: answer.question.index)
         return [softmax(answer.diagnostics.passes[0].scores, 1.0) for answer in answers]
 
@@ -125,15 +127,18 @@ class InstantReader:
 
     def __init__(self, served: Served) -> None:
         self.head, self.store = served.reader.head, served.reader.store
-        self.forward_tokens = served.reader.forward_tokens
+        self.forward_tokens, self.footprint = served.reader.forward_tokens, served.reader.footprint
 
-    def read(self, work: Work[Any], tally: Tally) -> Generator[list[Any], None, None]:
+    def read(self, work: Work[Any], tally: Tally) -> Steps[Any]:
         """Score every label alike."""
+        results: list[Any] = []
+        yield results
         while passes := work.rounds.next_round():
             for index, pass_ in enumerate(passes):
                 tally.input_tokens += len(pass_.tokens)
                 result = work.rounds.receive(index, Scores((0.0,) * len(pass_.labels), 1.0))
-                yield [] if result is None else [result]
+                results += [] if result is None else [result]
+        return results
 
 
 async def serve_instantly() -> None:
@@ -192,7 +197,7 @@ def overhead(runs: int) -> dict[str, Any]:
         for run in range(runs + 20):
             if run == 20:
                 times = {name: [] for name in times}
-            timed(times["in process"], lambda: list(instant.read(engine.work(state, SMALL), Tally())))
+            timed(times["in process"], lambda: list(alone(instant.read(engine.work(state, SMALL), Tally()))))
             timed(times["grpc"], lambda: client.decide(state, SMALL))
             timed(times["gateway"], post)
         connection.close()

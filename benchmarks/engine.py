@@ -1,11 +1,11 @@
 """The engine against its limits and, where there is one, against llama.cpp on the same weights.
 
     .venv/bin/python benchmarks/engine.py [--runs N] [--json FILE]
-        [--llama-server PATH --llama-model FILE.gguf]
+        [--llama-server PATH --llama-model LABEL=FILE.gguf ...]
 
-llama.cpp's server answers /v1/systemone itself; the model file needs its decision metadata. Where it is
-absent its column is left out. Both run with the same number of threads, in turn, on states of which
-neither has read one before; W3 asks about the state of W2 again.
+Each model file is a column; the file needs the metadata that llama.cpp's /v1/systemone asks for. All run
+with the same number of threads, in turn, on states of which none has read one before; W3 asks about the
+state of W2 again. Without llama.cpp its columns are left out.
 """
 
 from __future__ import annotations
@@ -14,110 +14,99 @@ import argparse
 import itertools
 import json
 import os
-import subprocess
 import sys
 import threading
 import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from functools import partial
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from decide import WORKLOADS, Engine, child, questions, timed
+from decide import WORKLOADS, Engine, timed
+from peers import dicast_server, llama_server, requests, throughput
 
-from dicast import Client, Letters, Options, Predicate
-from dicast_server.engine.reader import Tally
+from dicast import Predicate
+from dicast_server.engine.reader import Tally, alone
+from dicast_server.engine.thread import Engine as EngineThread
+from dicast_server.engine.thread import Job
 
-BRACKET = Options(readout=Letters(style="bracket"))
-CLIENTS = 8
-Ask = Callable[[str, str], None]
-"""Asks a workload's questions about a state."""
-
-
-@contextmanager
-def dicast_server(threads: int) -> Iterator[Ask]:
-    """A server of ours, asked over gRPC in llama.cpp's option style."""
-    command = (sys.executable, "-m", "dicast.cli", "serve", "--grpc-port", "0", "--threads", str(threads))
-    with child(*command) as (address, _), Client(address, timeout_s=600) as client:
-        while client.model().status == "starting":
-            time.sleep(0.1)
-        yield lambda state, workload: _answered(
-            len(client.decide(state, questions(workload), options=BRACKET))
-        )
+FIRST_PORT = 18_943
+STORE_BYTES = 2**30
 
 
-@contextmanager
-def llama_server(program: str, model: str, threads: int, port: int = 18_943) -> Iterator[Ask]:
-    """llama.cpp's server, asked over HTTP."""
-    base = f"http://127.0.0.1:{port}"
-    command = [program, "-m", model, "--host", "127.0.0.1", "--port", str(port), "-c", "16384"]
-    command += ["-t", str(threads), "-tb", str(threads), "--kv-unified"]
-    quiet = subprocess.DEVNULL
-    with subprocess.Popen(command, stdout=quiet, stderr=quiet) as process:
-        try:
-            while _get(base + "/health") is None:
-                assert process.poll() is None, "llama-server ended"
-                time.sleep(0.1)
-            yield lambda state, workload: _ask_http(base, state, workload)
-        finally:
-            process.terminate()
+class Heard:
+    """Listens to a request: when it ended, and after how many forwards of its own."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+        self.at = 0.0
+        self.forwards = 0
+
+    def results(self, results: Sequence[Any]) -> None:
+        """Answers are not read here."""
+
+    def finished(self, tally: Tally) -> None:
+        """Note when."""
+        self.at, self.forwards = time.perf_counter(), tally.forwards
+        self._ended.set()
+
+    def failed(self, error: BaseException) -> None:
+        """Nothing fails here."""
+        raise error
+
+    def wait(self) -> float:
+        """The time of its end."""
+        self._ended.wait()
+        return self.at
 
 
-def _get(url: str) -> bytes | None:
-    try:
-        with urllib.request.urlopen(url, timeout=2) as reply:
-            return bytes(reply.read())
-    except OSError:
-        return None
+class Shared:
+    """The embedded model on an engine thread, as it is served, and a note of every forward."""
 
+    def __init__(self) -> None:
+        self.forwards: list[float] = []
+        self._changed = threading.Condition()
+        ready = threading.Event()
+        self.thread = EngineThread(self._load)
+        self.thread.start(lambda reader, error: ready.set())
+        ready.wait()
 
-def _ask_http(base: str, state: str, workload: str) -> None:
-    body = json.dumps({"state": state, "questions": WORKLOADS[workload]["questions"]}).encode()
-    request = urllib.request.Request(base + "/v1/systemone", body, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=600) as reply:
-        _answered(len(json.load(reply)["answers"]))
+    def _load(self) -> Any:
+        self.engine = Engine()
+        reader = self.engine.served.reader
+        forward = reader.head.forward
 
+        def noted(*arguments: Any) -> Any:
+            start = time.perf_counter()
+            output = forward(*arguments)
+            with self._changed:
+                self.forwards.append(time.perf_counter() - start)
+                self._changed.notify_all()
+            return output
 
-def _answered(count: int) -> None:
-    assert count, "no answers"
+        reader.head.forward = noted  # type: ignore[method-assign,assignment]
+        return reader
 
+    def read_state(self, note: str, tokens: int) -> Job[Any]:
+        """Start to read a long state."""
+        work = self.engine.planner.prewarm(f"{note}. " + "a " * tokens, 0.0, "", "")
+        return self.thread.submit(work.start, Heard())
 
-def requests(asks: dict[str, Ask], runs: int) -> dict[str, Any]:
-    """Milliseconds of W1 to W4, medians."""
-    times: dict[str, dict[str, list[float]]] = {name: {} for name in asks}
-    for run, (name, ask) in itertools.product(range(runs + 1), asks.items()):
-        for workload in ("W1", "W4", "W2", "W3"):
-            state = f"Note {7000 + run}. " + WORKLOADS["W2" if workload == "W3" else workload]["state"]
-            into: list[float] = []
-            timed(into, partial(ask, state, workload))
-            if run:  # the first warms up
-                times[name].setdefault(workload, []).extend(into)
-    return {
-        name: {workload: 1e3 * median(values) for workload, values in sorted(by.items())}
-        for name, by in times.items()
-    }
+    def ask(self, note: str) -> tuple[float, Heard]:
+        """Ask a small question: seconds."""
+        heard = Heard()
+        work = self.engine.work(f"{note}. " + WORKLOADS["W1"]["state"], {"q": Predicate("Is it late?")})
+        start = time.perf_counter()
+        self.thread.submit(work.start, heard)
+        return heard.wait() - start, heard
 
-
-def throughput(ask: Ask, seconds: float) -> float:
-    """Decisions a second of eight clients with states of their own, W1's questions each."""
-    numbers, done = itertools.count(), itertools.count()
-    end = time.monotonic() + seconds
-
-    def work() -> None:
-        while time.monotonic() < end:
-            ask(f"Message {next(numbers)}. " + WORKLOADS["W1"]["state"], "W1")
-            next(done)
-
-    threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
-    start = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return 3 * next(done) / (time.monotonic() - start)
+    def after(self, forwards: int) -> int:
+        """Wait until so many more forwards have run; how many have then."""
+        with self._changed:
+            target = len(self.forwards) + forwards
+            self._changed.wait_for(lambda: len(self.forwards) >= target)
+            return len(self.forwards)
 
 
 def prefill(engine: Engine, tokens: int, runs: int) -> float:
@@ -126,25 +115,64 @@ def prefill(engine: Engine, tokens: int, runs: int) -> float:
     for run in range(runs + 1):
         work = engine.planner.prewarm(f"Run {run}. " + "a " * tokens, 0.0, "", "")
         start = time.perf_counter()
-        for _ in reader.prewarm(work, Tally()):
+        for _ in alone(reader.prewarm(work, Tally())):
             pass
         rates.append(len(work.prefix) / (time.perf_counter() - start))
     return median(rates[1:])
 
 
-def per_question(engine: Engine, count: int, runs: int) -> float:
-    """Milliseconds that one more question costs, over a state of 1,000 tokens; its reading cancels out."""
+def per_question(engine: Engine, runs: int) -> dict[int, float]:
+    """Milliseconds of a question over a kept state of 1,000 tokens: the first 16, and 16 around the 64th."""
     state = WORKLOADS["W2"]["state"]
+    counts = (16, 56, 72)
+    times: dict[int, list[float]] = {count: [] for count in counts}
+    for run, count in itertools.product(range(runs + 1), counts):
+        asked = {f"q{n}": Predicate(f"Is number {n:02} of the list right?") for n in range(count)}
+        into: list[float] = []
+        timed(into, lambda asked=asked: engine.shared(state, asked))  # type: ignore[misc]
+        if run:  # the first reads the state
+            times[count] += into
+    took = {count: median(each) for count, each in times.items()}
+    return {8: 1e3 * took[16] / 16, 64: 1e3 * (took[72] - took[56]) / 16}
 
-    def seconds(questions: int) -> float:
-        asked = {f"q{n}": Predicate(f"Is number {n:02} of the list right?") for n in range(questions)}
-        times: list[float] = []
-        for _ in range(runs):
-            timed(times, lambda: engine.shared(state, asked))
-        return median(times)
 
-    seconds(1)
-    return 1e3 * (seconds(count) - seconds(count // 2)) / (count - count // 2)
+def sharing(runs: int) -> dict[str, float]:
+    """A small request alone and beside a state of 4,000 tokens, and forwards that run after a cancel."""
+    shared = Shared()
+    shared.ask("Warm")
+    alone, beside, late, forward = [], [], [], []
+    for run in range(runs):
+        alone.append(shared.ask(f"Alone {run}")[0])
+        job = shared.read_state(f"Long {run}", 4000)
+        shared.after(3)
+        first = len(shared.forwards)
+        seconds, small = shared.ask(f"Beside {run}")
+        others = len(shared.forwards) - first - small.forwards
+        beside.append(seconds)
+        forward.append(others)
+        job.stop()
+        stopped = len(shared.forwards)
+        shared.ask(f"Behind {run}")
+        late.append(len(shared.forwards) - stopped - small.forwards)
+    shared.thread.close()
+    return {
+        "alone_ms": 1e3 * median(alone),
+        "beside_ms": 1e3 * median(beside),
+        "others_forwards": max(forward),
+        "forwards_after_cancel": max(late),
+    }
+
+
+def growth(engine: Engine) -> dict[str, int]:
+    """A state of 2,000 tokens that grows by 100: tokens that are computed."""
+    computed = []
+    for tokens in (2000, 2100):
+        work = engine.planner.prewarm("Grows. " + "a " * tokens, 0.0, "", "")
+        tally = Tally()
+        for _ in alone(engine.served.reader.prewarm(work, tally)):
+            pass
+        computed.append(tally.input_tokens - tally.cached_tokens)
+    return {"first": computed[0], "grown": computed[1]}
 
 
 def main(argv: Sequence[str]) -> None:
@@ -155,21 +183,24 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--threads", type=int, default=os.cpu_count(), help="of each server (default: all)")
     parser.add_argument("--json", type=Path, default=Path("engine.json"), help="where to write the results")
     parser.add_argument("--llama-server", help="llama.cpp's server program")
-    parser.add_argument("--llama-model", help="its model file")
+    parser.add_argument("--llama-model", action="append", default=[], metavar="LABEL=FILE", help="a column")
     options = parser.parse_args(argv)
     results: dict[str, Any] = {"threads": options.threads}
-    peer: Any = nullcontext()
-    if options.llama_server:
-        peer = llama_server(options.llama_server, options.llama_model, options.threads)
-    else:
-        print("llama.cpp is absent: its column is left out")
-    with dicast_server(options.threads) as ours, peer as theirs:
-        asks = {"dicast": ours, **({"llama.cpp": theirs} if theirs is not None else {})}
+    if not options.llama_server:
+        print("llama.cpp is absent: its columns are left out")
+    with ExitStack() as servers:
+        asks = {"dicast": servers.enter_context(dicast_server(options.threads))}
+        for place, column in enumerate(options.llama_model if options.llama_server else []):
+            label, _, file = column.partition("=")
+            server = llama_server(options.llama_server, file, options.threads, FIRST_PORT + place)
+            asks[f"llama.cpp {label}"] = servers.enter_context(server)
         results["requests_ms"] = requests(asks, options.runs)
         results["decisions_per_s"] = {name: throughput(ask, options.seconds) for name, ask in asks.items()}
-    engine = Engine()
+    engine = Engine(store_bytes=STORE_BYTES)
     results["prefill_tokens_per_s"] = prefill(engine, 1000, options.runs)
-    results["ms_per_question"] = {n: per_question(engine, n, options.runs) for n in (8, 64)}
+    results["ms_per_question"] = per_question(engine, options.runs)
+    results["growth"] = growth(engine)
+    results["sharing"] = sharing(options.runs)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(table(results))
 
@@ -181,17 +212,27 @@ def table(results: dict[str, Any]) -> str:
     for workload in results["requests_ms"]["dicast"]:
         values = [results["requests_ms"][name][workload] for name in names]
         shown = " | ".join(f"{value:,.0f}" for value in values)
-        lines.append(f"| {workload}, ms | {shown} | {values[-1] / values[0]:.2f} |")
+        lines.append(f"| {workload}, ms | {shown} | {_times(value / values[0] for value in values[1:])} |")
     rates = [results["decisions_per_s"][name] for name in names]
     shown = " | ".join(f"{rate:.2f}" for rate in rates)
-    lines.append(f"| W5, decisions/s | {shown} | {rates[0] / rates[-1]:.2f} |")
+    lines.append(f"| W5, decisions/s | {shown} | {_times(rates[0] / rate for rate in rates[1:])} |")
     eight, many = results["ms_per_question"][8], results["ms_per_question"][64]
+    sharing, growth = results["sharing"], results["growth"]
     lines += [
         "",
         f"Prefill of 1,000 tokens: {results['prefill_tokens_per_s']:.0f} tokens/s.",
-        f"One more question: {eight:.0f} ms up to 8, {many:.0f} ms up to 64 ({many / eight - 1:+.0%}).",
+        f"A question over 1,000 tokens: {eight:.0f} ms of the first 16, {many:.0f} ms around the 64th "
+        f"({many / eight - 1:+.0%}).",
+        f"A small request: {sharing['alone_ms']:.0f} ms alone; beside a state of 4,000 tokens "
+        f"{sharing['beside_ms']:.0f} ms, {sharing['others_forwards']} forwards of the other among them.",
+        f"Forwards of a request after its cancel: {sharing['forwards_after_cancel']}.",
+        f"A state of 2,000 tokens: {growth['first']} computed; grown by 100: {growth['grown']}.",
     ]
     return "\n".join(lines)
+
+
+def _times(ratios: Iterable[float]) -> str:
+    return ", ".join(f"{ratio:.2f}" for ratio in ratios)
 
 
 if __name__ == "__main__":

@@ -89,18 +89,24 @@ class Forwards:
         return [self.spoil(score) for score in scores] if self.spoil else scores
 
 
-def load_tiny(profile: Profile = STOCK, tokenizer: Any = None) -> Served:
-    """A random llama of two layers with a byte-level tokenizer."""
+def tiny_llama(**more: Any) -> Any:
+    """A random llama of two layers for a byte-level tokenizer."""
+    more = {"max_position_embeddings": CONTEXT, "rope_theta": 10000.0, **more}
+    return tiny_models.model(tiny_models.config("llama", 272, **more))
+
+
+def load_tiny(
+    profile: Profile = STOCK, tokenizer: Any = None, work_bytes: int | None = None, model: Any = None
+) -> Served:
+    """Serve a random llama, or another model, with a byte-level tokenizer."""
     frame = PromptFrame.from_template(tokenizer or tiny_models.qwen_like())
     labels = {letter: frame.label_id(letter) for letter in LETTERS}
     found = {letter: id_ for letter, id_ in labels.items() if id_ is not None}
-    model = tiny_models.model(
-        tiny_models.config("llama", 272, max_position_embeddings=CONTEXT, rope_theta=10000.0)
-    )
+    model = model or tiny_llama()
     store = PrefixStore(STORE_BYTES, time.monotonic)
     reader = Reader(model, list(found.values())[:8], 128, store)
     loaded = LoadedModel("tiny", "llama", model, frame, CONTEXT, 1000, "hash", "float32", "tiny")
-    return Served(reader, loaded, machinery(reader, blas.ensure()), profile, found)
+    return Served(reader, loaded, machinery(reader, blas.ensure()), profile, found, work_bytes)
 
 
 @dataclass

@@ -11,7 +11,7 @@ import tiny_models
 from dicast.v1 import decision_pb2
 from dicast_server.decisions.answers import Abstain, Answer, ChoiceAnswer, PredicateAnswer, ScoreAnswer
 from dicast_server.decisions.questions import Choice, Level, Option, Predicate, Question, QuestionType, Score
-from dicast_server.engine.reader import Tally
+from dicast_server.engine.reader import Tally, alone
 from dicast_server.readouts.profile import OptionStyle
 from dicast_server.service.loading import Served, load_served
 from dicast_server.service.planning import Planner
@@ -35,7 +35,7 @@ def served(smollm2_path: Path) -> Served:
 
 @pytest.fixture(scope="module")
 def planner(served: Served) -> Planner:
-    return Planner(served.model.frame, served.profile, served.labels, served.model.context)
+    return Planner(served.model.frame, served.profile, served.labels, served.context)
 
 
 def question(index: int, instructions: str, type_: QuestionType = Predicate()) -> Question:  # noqa: B008
@@ -57,7 +57,7 @@ def asked(
 
 def read(served: Served, planner: Planner, request: DecisionRequest) -> tuple[list[Answer], Tally]:
     tally = Tally()
-    answers = itertools.chain.from_iterable(served.reader.read(planner.plan(request), tally))
+    answers = itertools.chain.from_iterable(alone(served.reader.read(planner.plan(request), tally)))
     return sorted(answers, key=lambda answer: answer.question.index), tally
 
 

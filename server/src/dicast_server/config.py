@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
-class Settings(BaseSettings):
-    """Serve a model over gRPC."""
+class ModelSettings(BaseSettings):
+    """Which model, and what decides its bits."""
 
     model_config = SettingsConfigDict(
         env_prefix="DICAST_",
-        cli_prog_name="dicast serve",
         cli_kebab_case=True,
         cli_implicit_flags=True,
         cli_hide_none_type=True,
@@ -23,15 +23,36 @@ class Settings(BaseSettings):
     )
 
     model: str = Field("smollm2-135m-instruct", description="model: a name, a folder or a .gguf file")
+    threads: int | None = Field(None, ge=1, le=1024, description="threads on a CPU; default: one a core")
+    forward_tokens: int = Field(320, ge=8, le=4096, description="most tokens in one forward")
+
+
+class ProfileSettings(ModelSettings):
+    """Measure what forwards of each size cost on this machine; `dicast serve --costs FILE` plans by it."""
+
+    model_config = SettingsConfigDict(cli_prog_name="dicast profile")
+
+    costs: Path = Field(description="file to write the table to")
+
+
+class Settings(ModelSettings):
+    """Serve a model over gRPC."""
+
+    model_config = SettingsConfigDict(cli_prog_name="dicast serve")
+
     profile: Literal["stock", "openjev"] | None = Field(
         None, description="prompt profile; by default the one that the model's name matches"
     )
     grpc_host: str = Field("127.0.0.1", description="address to listen on")
     grpc_port: int = Field(50051, ge=0, le=65535, description="port to listen on; 0 picks a free one")
-    threads: int | None = Field(None, ge=1, le=1024, description="BLAS threads on a CPU; default: one a core")
-    forward_tokens: int = Field(256, ge=8, le=4096, description="most tokens in one forward")
+    costs: Path | None = Field(
+        None, description="file of `dicast profile`, to plan forwards by; default: the table of the device"
+    )
     store_mib: int | None = Field(
         None, ge=0, description="budget of kept states in MiB; default: an eighth of the memory; 0 keeps none"
+    )
+    work_mib: int | None = Field(
+        None, ge=1, description="memory for states being read in MiB; default: an eighth of the memory"
     )
     in_flight: int = Field(64, ge=1, le=100_000, description="requests that may wait or run at once")
     default_deadline: float = Field(60.0, gt=0, description="seconds for a call without a deadline")
@@ -44,6 +65,15 @@ class Settings(BaseSettings):
 
     def store_bytes(self) -> int:
         """The budget of kept states in bytes."""
-        if self.store_mib is not None:
-            return self.store_mib * 1024 * 1024
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+        return _bytes(self.store_mib)
+
+    def work_bytes(self) -> int:
+        """The memory for states that are being read, in bytes."""
+        return _bytes(self.work_mib)
+
+
+def _bytes(mib: int | None) -> int:
+    """By default an eighth of the machine's memory."""
+    if mib is not None:
+        return mib * 1024 * 1024
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8

@@ -9,23 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dicast_server.engine.groups import FORWARD_OVERHEAD, group_tails
+from dicast_server.engine.groups import group_tails
 
 CASES = json.loads((Path(__file__).parents[2] / "fixtures/letters.json").read_text())["plan_buckets"]
+OVERHEAD = 32
 LENGTHS = st.lists(st.integers(1, 200), min_size=1, max_size=40)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: str(case["lengths"])[:40])
 def test_published_cases(case: dict[str, Any]) -> None:
-    planned = group_tails(
-        case["lengths"], case.get("limit", 128), overhead=case.get("overhead", FORWARD_OVERHEAD)
-    )
+    overhead = case.get("overhead", OVERHEAD)
+    planned = group_tails(case["lengths"], case.get("limit", 128), lambda tokens: tokens + overhead)
     assert planned == case["groups"]
 
 
 @given(LENGTHS)
 def test_every_tail_is_in_one_group_that_fits(lengths: list[int]) -> None:
-    groups = group_tails(lengths, 128)
+    groups = group_tails(lengths, 128, linear)
     assert sorted(itertools.chain(*groups)) == list(range(len(lengths)))
     for group in groups:
         longest = max(lengths[index] for index in group)
@@ -35,7 +35,9 @@ def test_every_tail_is_in_one_group_that_fits(lengths: list[int]) -> None:
 @given(LENGTHS, st.randoms(use_true_random=False))
 def test_the_cost_does_not_depend_on_the_order(lengths: list[int], random: Any) -> None:
     shuffled = random.sample(lengths, len(lengths))
-    assert cost(lengths, group_tails(lengths, 128)) == cost(shuffled, group_tails(shuffled, 128))
+    assert cost(lengths, group_tails(lengths, 128, linear)) == cost(
+        shuffled, group_tails(shuffled, 128, linear)
+    )
 
 
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=7))
@@ -46,21 +48,25 @@ def test_no_other_cut_of_the_sorted_tails_costs_less(lengths: list[int]) -> None
         for cuts in itertools.product([False, True], repeat=len(lengths) - 1)
         if fits(lengths, groups := cut(order, cuts))
     )
-    assert cost(lengths, group_tails(lengths, 128)) == best
+    assert cost(lengths, group_tails(lengths, 128, linear)) == best
 
 
 @given(LENGTHS, st.integers(1, 5))
 def test_a_bound_on_rows_is_kept(lengths: list[int], most_rows: int) -> None:
-    groups = group_tails(lengths, 10_000, lambda rows, width: rows <= most_rows)
+    groups = group_tails(lengths, 10_000, linear, lambda rows, width: rows <= most_rows)
     assert all(len(group) <= most_rows for group in groups)
 
 
 def test_nothing_to_plan() -> None:
-    assert group_tails([], 128) == []
+    assert group_tails([], 128, linear) == []
 
 
-def cost(lengths: list[int], groups: list[list[int]]) -> int:
-    return sum(len(group) * max(lengths[i] for i in group) + FORWARD_OVERHEAD for group in groups)
+def linear(tokens: int) -> float:
+    return tokens + OVERHEAD
+
+
+def cost(lengths: list[int], groups: list[list[int]]) -> float:
+    return sum(linear(len(group) * max(lengths[i] for i in group)) for group in groups)
 
 
 def fits(lengths: list[int], groups: list[list[int]]) -> bool:

@@ -15,7 +15,7 @@ from mlx_lm.models.cache import KVCache
 from dicast_server.decisions.passes import Pass, Scores
 from dicast_server.engine import reader as reader_module
 from dicast_server.engine.prefix import OpaquePrefix, SharedPrefix, empty_prefix
-from dicast_server.engine.reader import Kept, Prewarming, Reader, Tally, Work
+from dicast_server.engine.reader import Kept, Prewarming, Reader, Tally, Work, alone
 from dicast_server.engine.store import PrefixStore
 
 VOCABULARY = 128
@@ -52,7 +52,7 @@ def read(
     reader: Reader, prefix: tuple[int, ...], passes: Sequence[Pass], isolated: bool = False
 ) -> tuple[dict[int, Scores], Tally, list[list[int]]]:
     rounds, tally = Once(passes), Tally()
-    steps = list(reader.read(Work(prefix, rounds, isolated), tally))
+    steps = [list(step) for step in alone(reader.read(Work(prefix, rounds, isolated), tally))]
     return rounds.scores, tally, steps
 
 
@@ -224,7 +224,7 @@ def test_caches_without_a_view_run_row_by_row_on_copies() -> None:
     for index, pass_ in enumerate(passes):
         assert_same(model, pass_, scores[index])
     assert [len(step) for step in steps] == [0, 1, 1, 0, 1]
-    (kept,) = [kept for step in reader.prewarm(Prewarming(prefix, b"", 1.0), Tally()) for kept in step]
+    (kept,) = [kept for step in alone(reader.prewarm(Prewarming(prefix, b"", 1.0), Tally())) for kept in step]
     assert "cannot be kept" in kept.reason
 
 
@@ -247,7 +247,7 @@ def test_later_rounds_use_the_prefix_of_the_first() -> None:
             return rounds.pop(0) if rounds else []
 
     work, tally = Twice([]), Tally()
-    steps = list(Reader(LLAMA, LABELS[:8]).read(Work(prefix, work), tally))
+    steps = list(alone(Reader(LLAMA, LABELS[:8]).read(Work(prefix, work), tally)))
     assert [len(step) for step in steps] == [0, 2, 1]
     assert tally.input_tokens == 60 + 18
 
@@ -306,7 +306,7 @@ def test_requests_side_by_side_read_a_state_once() -> None:
     prefix = tokens(96, 16)
     tallies = [Tally(), Tally()]
     works = [Once(passes_over(prefix, [5])) for _ in tallies]
-    runs = [reader.read(Work(prefix, work), tally) for work, tally in zip(works, tallies, strict=True)]
+    runs = [alone(reader.read(Work(prefix, work), tally)) for work, tally in zip(works, tallies, strict=True)]
     while runs:
         runs = [run for run in runs if next(run, None) is not None]
     # Three chunks and two tails: what one has read the other finds.
@@ -321,7 +321,7 @@ def test_salts_keep_prefixes_apart() -> None:
     passes = passes_over(prefix, [5])
     for salt, cached in ((b"a", 0), (b"b", 0), (b"a", 64), (b"b", 64)):
         tally = Tally()
-        list(reader.read(Work(prefix, Once(passes), salt=salt), tally))
+        list(alone(reader.read(Work(prefix, Once(passes), salt=salt), tally)))
         assert tally.cached_tokens == cached
 
 
@@ -329,8 +329,8 @@ def test_a_prewarmed_prefix_is_found() -> None:
     reader = storing(LLAMA)
     prefix = tokens(70, 18)
     tally = Tally()
-    steps = list(reader.prewarm(Prewarming(prefix, b"", 60.0), tally))
-    assert steps == [[], [], [], [Kept()]]
+    steps = list(alone(reader.prewarm(Prewarming(prefix, b"", 60.0), tally)))
+    assert steps == [[], [], [Kept()]]
     assert tally == Tally(input_tokens=70, cached_tokens=0, forwards=3)
     _, tally, _ = read(reader, prefix, passes_over(prefix, [5]))
     assert tally.cached_tokens == 70

@@ -20,18 +20,20 @@ class ScriptedReader:
         self.log: list[str] = []
         self.closed: list[str] = []
 
-    def run(self, script: "Script", tally: Tally) -> Generator[list[Any], None, None]:
+    def run(self, script: "Script", tally: Tally) -> Generator[list[Any], None, list[Any]]:
+        results: list[Any] = []
         try:
-            for step in script.steps:
+            for place, step in enumerate(script.steps):
+                if place:
+                    yield results
                 self.log.append(script.name)
                 tally.forwards += 1
                 if isinstance(step, BaseException):
                     raise step
                 if callable(step):
                     step()
-                    yield []
-                else:
-                    yield step
+                results = [] if callable(step) else step
+            return results
         finally:
             self.closed.append(script.name)
 
@@ -61,18 +63,18 @@ class Mailbox:
 
 
 class Running:
-    def __init__(self, max_active: int = 8) -> None:
+    def __init__(self, max_active: int = 8, memory_bytes: int | None = None) -> None:
         self.reader = ScriptedReader()
         self.died = threading.Event()
-        self.engine = Engine(lambda: self.reader, max_active)  # type: ignore[arg-type,return-value]
+        self.engine = Engine(lambda: self.reader, max_active, memory_bytes)  # type: ignore[arg-type,return-value]
         started = threading.Event()
         self.engine.start(lambda reader, error: started.set(), self.died.set)
         assert started.wait(PATIENCE_S)
 
-    def submit(self, name: str, *steps: Any) -> tuple[Any, Mailbox]:
+    def submit(self, name: str, *steps: Any, nbytes: int = 0) -> tuple[Any, Mailbox]:
         mailbox = Mailbox()
         script = Script(name, *steps)
-        return self.engine.submit(lambda _, tally: self.reader.run(script, tally), mailbox), mailbox
+        return self.engine.submit(lambda _, tally: self.reader.run(script, tally), mailbox, nbytes), mailbox
 
 
 @pytest.fixture
@@ -104,6 +106,18 @@ def test_results_come_as_they_are_made_then_the_tally(running: Running) -> None:
     assert [mailbox.next() for _ in range(3)] == [[1], [2, 3], Tally(forwards=3)]
 
 
+def test_the_end_of_a_request_waits_for_nobodys_turn(running: Running) -> None:
+    gate, later = Gate(), Gate()
+    running.submit("gate", gate)
+    gate.reached()
+    _, short = running.submit("short", [1])
+    running.submit("long", later)
+    gate.open()
+    later.reached()
+    assert [short.next(), short.next()] == [[1], Tally(forwards=1)]
+    later.open()
+
+
 def test_requests_take_turns_of_one_forward(running: Running) -> None:
     gate = Gate()
     _, first = running.submit("gate", gate)
@@ -129,6 +143,22 @@ def test_no_more_than_the_allowed_number_take_turns() -> None:
     order = "".join(running.reader.log).replace("gate", "")
     # While "gate" runs only "a" takes turns with it; "b" enters as it ends, "c" as "a" ends.
     assert order.index("c") > order.rindex("a")
+    running.engine.close()
+
+
+def test_no_more_take_turns_than_fit_into_memory() -> None:
+    running = Running(memory_bytes=100)
+    gate = Gate()
+    running.submit("gate", gate, nbytes=40)
+    gate.reached()
+    # "a" fits beside the gate; "b" does not, and "c" waits behind it; "d" is too large for any company.
+    sizes = {"a": 60, "b": 41, "c": 1, "d": 1000}
+    boxes = [running.submit(name, [1], [2], nbytes=size)[1] for name, size in sizes.items()]
+    gate.open()
+    for box in boxes:
+        while not isinstance(box.next(), Tally):
+            pass
+    assert "".join(running.reader.log).replace("gate", "") == "aabcbcdd"
     running.engine.close()
 
 

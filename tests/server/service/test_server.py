@@ -434,6 +434,23 @@ async def test_request_ids_come_back() -> None:
             assert returned
 
 
+async def test_a_prompt_that_does_not_fit_into_memory_is_refused_before_it_queues() -> None:
+    bytes_of = load_tiny().reader.footprint.of
+    fits = 300
+    async with serving(lambda: load_tiny(work_bytes=bytes_of(fits))) as running:
+        shown = (await running.models.GetModel(model_pb.GetModelRequest())).model
+        assert shown.limits.context_tokens == fits < CONTEXT
+        overhead = (await running.decisions.Decide(request(predicate(), state=""))).summary.usage.input_tokens
+        exact = request(predicate(), state="x" * (fits - overhead))
+        assert (await running.decisions.Decide(exact)).summary.usage.input_tokens == fits
+        count = running.gate.count
+        beyond = request(predicate(), state="x" * (fits - overhead + 1))
+        code, info, _ = await refusal(running.decisions.Decide(beyond))
+        assert (code, info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "CONTEXT_EXCEEDED")
+        assert info.metadata["limit"] == str(fits)
+        assert running.gate.count == count
+
+
 async def test_reflection_names_the_services() -> None:
     async with serving() as running:
         stub = reflection_pb2_grpc.ServerReflectionStub(running.channel)

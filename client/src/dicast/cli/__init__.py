@@ -17,6 +17,7 @@ _KNOWN = {
     "gateway": ("dicast-gateway", "serve /v1/systemone and /v1/decisions over HTTP"),
     "models": ("dicast", "show the served models"),
     "prewarm": ("dicast", "have a state read and kept before it is asked about"),
+    "profile": ("dicast-server", "measure what forwards cost on this machine"),
     "serve": ("dicast-server", "serve a model over gRPC"),
     "up": ("dicast", "run the engine and the gateway together"),
 }

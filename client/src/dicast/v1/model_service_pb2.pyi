@@ -362,6 +362,7 @@ class Engine(_message.Message):
     MLX_VERSION_FIELD_NUMBER: _builtins.int
     HEAD_PATH_FIELD_NUMBER: _builtins.int
     SHARED_TAILS_FIELD_NUMBER: _builtins.int
+    COSTS_HASH_FIELD_NUMBER: _builtins.int
     device: _builtins.str
     """device that MLX computes on: "cpu" or "gpu"."""
     blas: _builtins.str
@@ -374,6 +375,8 @@ class Engine(_message.Message):
     """head_path is how labels' scores are computed: "rows" or "logits"."""
     shared_tails: _builtins.bool
     """shared_tails is false where the model's cache has no view and questions run one by one."""
+    costs_hash: _builtins.str
+    """costs_hash is the SHA-256 of the table of costs by which questions share forwards, in hexadecimal."""
     def __init__(
         self,
         *,
@@ -383,10 +386,11 @@ class Engine(_message.Message):
         mlx_version: _builtins.str = ...,
         head_path: _builtins.str = ...,
         shared_tails: _builtins.bool = ...,
+        costs_hash: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blas", b"blas", "blas_threads", b"blas_threads", "device", b"device", "head_path", b"head_path", "mlx_version", b"mlx_version", "shared_tails", b"shared_tails"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blas", b"blas", "blas_threads", b"blas_threads", "costs_hash", b"costs_hash", "device", b"device", "head_path", b"head_path", "mlx_version", b"mlx_version", "shared_tails", b"shared_tails"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

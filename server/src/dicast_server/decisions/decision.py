@@ -48,7 +48,8 @@ class Decision:
     """Drives the questions of one request side by side, round by round.
 
     A round is all pending passes of all questions, so that they can share forwards. `compile` turns
-    prompts into passes of the model at hand, one a prompt; it is called once a round.
+    prompts into passes of the model at hand, one a prompt; it is called once a round. `check` raises
+    where a pass of a question cannot be read.
     """
 
     def __init__(
@@ -56,8 +57,10 @@ class Decision:
         questions: Sequence[PlannedQuestion],
         compile: Callable[[Sequence[Prompt]], Sequence[Pass]],
         abstain: Abstain | None = None,
+        check: Callable[[Question, Pass], None] = lambda question, pass_: None,
     ) -> None:
         self._compile = compile
+        self._check = check
         self._abstain = abstain or Abstain()
         self._waiting = [_Open(plan, next(plan.reads)) for plan in questions]
         self._owners: list[tuple[_Open, int]] = []
@@ -65,11 +68,13 @@ class Decision:
         self._started: tuple[Pass, ...] = ()
 
     def prepare(self) -> tuple[Pass, ...]:
-        """Compile the next round without starting it, so that it can be checked before it queues."""
+        """Compile and check the next round without starting it: the first one before it queues."""
         if not self._passes and self._waiting:
             waiting, self._waiting = self._waiting, []
             self._owners = [(opened, place) for opened in waiting for place in range(len(opened.prompts))]
             self._passes = tuple(self._compile([opened.prompts[place] for opened, place in self._owners]))
+            for (opened, _), pass_ in zip(self._owners, self._passes, strict=True):
+                self._check(opened.plan.question, pass_)
         return self._passes
 
     def next_round(self) -> tuple[Pass, ...]:

@@ -23,7 +23,7 @@ from dicast_server.engine.cpu_layers import Array, Linear, Mlp, RmsNorm, Rotatio
 from dicast_server.engine.layers import Attention, AttentionView, layers_of
 
 _LEAST_TOKENS = 8
-"""Tokens of each row for which another thread is worth its while."""
+"""Tokens, of all rows, that are worth a thread of their own."""
 
 
 class CpuTrunk:
@@ -67,7 +67,7 @@ class CpuTrunk:
         rotation = _rotation(self._body.layers[0].self_attn.rope, offset, ids.shape[1], self._layers[0].d)
         pieces = [
             _Piece(self._embeddings[ids[:, start:end]], start, end, rotation.of(start, end))
-            for start, end in _spans(ids.shape[1], self._threads)
+            for start, end in _spans(*ids.shape, self._threads)
         ]
         for layer, view in zip(self._layers, views, strict=True):
             self._run(layer, view, pieces)
@@ -155,9 +155,9 @@ class _Piece:
         flat += layer.mlp(layer.before_mlp(flat))
 
 
-def _spans(width: int, threads: int) -> list[tuple[int, int]]:
-    """Cut the tokens of a row evenly, for as many threads as pay."""
-    count = max(1, min(threads, width // _LEAST_TOKENS))
+def _spans(rows: int, width: int, threads: int) -> list[tuple[int, int]]:
+    """Cut the tokens of each row evenly, for as many threads as pay."""
+    count = max(1, min(threads, width, rows * width // _LEAST_TOKENS))
     bounds = [width * place // count for place in range(count + 1)]
     return list(itertools.pairwise(bounds))
 

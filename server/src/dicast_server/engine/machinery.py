@@ -15,7 +15,8 @@ from dicast_server.engine.reader import Reader
 class Machinery:
     """Device ("cpu" or "gpu"), versions, and what the reader found out about the model.
 
-    `blas` is the matrix library of a CPU with its version; empty, with 0 threads, on other devices.
+    `costs` is the hash of the table that tails are grouped by. `blas` is the matrix library of a CPU with
+    its version; empty, with 0 threads, on other devices.
     """
 
     device: str
@@ -23,6 +24,7 @@ class Machinery:
     blas: str
     blas_threads: int
     forward_tokens: int
+    costs: str
     head_path: str
     shares_forwards: bool
 
@@ -36,6 +38,7 @@ def machinery(reader: Reader, blas: Blas) -> Machinery:
         blas=blas.name if on_cpu else "",
         blas_threads=(blas.threads or 0) if on_cpu else 0,
         forward_tokens=reader.forward_tokens,
+        costs=reader.costs.hash,
         head_path=reader.head.path,
         shares_forwards=reader.shares_forwards,
     )

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import mlx.core as mx
 from mlx import nn
+from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 
 from dicast_server.engine.layers import Layer, Part, layers_of
@@ -25,6 +26,10 @@ class Prefix(Protocol):
     @property
     def shares_forwards(self) -> bool:
         """Whether several rows can run over the prefix in one forward."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes while rows run over it."""
 
     def row_bytes(self, width: int) -> int:
         """Bytes that one layer copies at most for each row of `width` new tokens."""
@@ -66,6 +71,11 @@ class SharedPrefix:
         """Rows see the prefix through broadcast views."""
         return True
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all chunks, which no row copies whole."""
+        return sum(chunk.nbytes for chunk in self.chunks)
+
     def row_bytes(self, width: int) -> int:
         """Bytes of a row in the widest layer."""
         return max(
@@ -101,6 +111,12 @@ class OpaquePrefix:
     def shares_forwards(self) -> bool:
         """Every row needs a copy."""
         return False
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the caches and of the copy that a row makes."""
+        held = [each for _, each in tree_flatten([cache.state for cache in self.filled])]
+        return 2 * sum(array.nbytes for array in held if isinstance(array, mx.array))
 
     def row_bytes(self, width: int) -> int:
         """Rows never meet in one forward."""

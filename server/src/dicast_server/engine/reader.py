@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 import mlx.core as mx
 from mlx import nn
 
 from dicast_server.decisions.passes import Pass, Scores
+from dicast_server.engine.costs import Costs
+from dicast_server.engine.footprint import Footprint
 from dicast_server.engine.groups import group_tails
 from dicast_server.engine.head import Head
 from dicast_server.engine.prefix import Prefix, SharedPrefix, empty_prefix, opaque_prefix
 from dicast_server.engine.selftest import tails_agree
 from dicast_server.engine.store import Chain, PrefixStore
 
-FORWARD_TOKENS = 256
+FORWARD_TOKENS = 320
 """The most tokens, padding included, that one forward carries; never by load.
 
-On a CPU of two cores 256 took a fifth less time than 128 for all workloads of the benchmarks.
+Measured on two cores of a CPU: from 128 to 320 the requests of the benchmarks take 20 to 40 % less time,
+beyond it hardly less.
 """
 
 COPY_BYTES = 512 * 1024 * 1024
@@ -28,6 +32,10 @@ COPY_BYTES = 512 * 1024 * 1024
 
 Result_co = TypeVar("Result_co", covariant=True)
 Result = TypeVar("Result")
+
+
+Steps: TypeAlias = Generator[Sequence[Result], None, Sequence[Result]]
+"""A request being run, one forward a step: what each forward gave, the last one by its return."""
 
 
 class Rounds(Protocol[Result_co]):
@@ -45,15 +53,16 @@ class Work(Generic[Result]):
     """One request for the engine: passes that share a prefix. `isolated` reads one pass a forward.
 
     `salt` sets the prefixes of this request apart in the store: whoever gives another one finds none of
-    them.
+    them. `nbytes` is what it takes in memory while it is read.
     """
 
     prefix: tuple[int, ...]
     rounds: Rounds[Result]
     isolated: bool = False
     salt: bytes = b""
+    nbytes: int = 0
 
-    def start(self, reader: Reader, tally: Tally) -> Generator[list[Result], None, None]:
+    def start(self, reader: Reader, tally: Tally) -> Steps[Result]:
         """The request's steps."""
         return reader.read(self, tally)
 
@@ -65,8 +74,9 @@ class Prewarming:
     prefix: tuple[int, ...]
     salt: bytes
     hold_s: float
+    nbytes: int = 0
 
-    def start(self, reader: Reader, tally: Tally) -> Generator[list[Kept], None, None]:
+    def start(self, reader: Reader, tally: Tally) -> Steps[Kept]:
         """The request's steps."""
         return reader.prewarm(self, tally)
 
@@ -81,6 +91,34 @@ class Tally:
     input_tokens: int = 0
     cached_tokens: int = 0
     forwards: int = 0
+
+
+@dataclass(slots=True)
+class _Progress(Generic[Result]):
+    """A request on its way: its tally, and what its last forward gave."""
+
+    tally: Tally
+    results: list[Result] = field(default_factory=list)
+    ran: bool = False
+
+    def turn(self) -> Generator[Sequence[Result], None, None]:
+        """Let others have their forward, if this request has had one; called before whatever needs one.
+
+        Not after each: the last one's results would wait for everybody's turn to hear that it was the last.
+        """
+        if self.ran:
+            self.ran = False
+            yield self.take()
+
+    def count(self) -> None:
+        """A forward has run."""
+        self.ran = True
+        self.tally.forwards += 1
+
+    def take(self) -> list[Result]:
+        """What was found since it was last taken."""
+        taken, self.results = self.results, []
+        return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,11 +137,14 @@ class Reader:
         probe: Sequence[int],
         forward_tokens: int = FORWARD_TOKENS,
         store: PrefixStore | None = None,
+        *,
         threads: int = 1,
+        costs: Costs | None = None,
     ) -> None:
         """Check the head's path and the views on `probe`, a few token ids of labels.
 
-        `threads` are those of a CPU that run a forward.
+        `threads` are those of a CPU that run a forward; tails are grouped by `costs`, by default those that
+        come with dicast for the device.
 
         Raises:
             ValueError: tails give something else than full forwards, whichever way they are run.
@@ -115,64 +156,72 @@ class Reader:
         empty = next(agreeing, None)
         if empty is None:
             raise ValueError("tails over a prefix differ from full forwards")
-        self._empty = empty
+        self.empty = empty
+        # What one token and what one forward leaves, from prefixes of one and of two tokens.
+        one, two = (self._extend(empty, probe[:tokens]).nbytes for tokens in (1, 2))
+        self.footprint = Footprint(two - one, 2 * one - two, forward_tokens)
+        self.costs = costs or Costs.shipped("cpu" if mx.default_device() == mx.cpu else "gpu")
+        self._cost = functools.cache(self.costs.of)
         self.store = store or PrefixStore(0, lambda: 0.0)
 
     @property
     def shares_forwards(self) -> bool:
         """Whether several tails can run in one forward."""
-        return self._empty.shares_forwards
+        return self.empty.shares_forwards
 
-    def read(self, work: Work[Result], tally: Tally) -> Generator[list[Result], None, None]:
-        """Run a request; yields after every forward with the results that the forward completed."""
+    def read(self, work: Work[Result], tally: Tally) -> Steps[Result]:
+        """Run a request: the results that each forward completed."""
+        progress: _Progress[Result] = _Progress(tally)
         prefix: Prefix | None = None
         while passes := work.rounds.next_round():
             shared = [i for i, pass_ in enumerate(passes) if _continues(pass_, work.prefix)]
             if shared and prefix is None:
-                prefix = yield from self._prefill(work.prefix, self.store.chain(work.salt), tally)
+                prefix = yield from self._prefill(work.prefix, self.store.chain(work.salt), progress)
             if prefix is not None:
-                yield from self._read_tails(work, prefix, passes, shared, tally)
+                yield from self._read_tails(work, prefix, passes, shared, progress)
             for index in range(len(passes)):
                 if index not in shared:
                     # A template whose prompts do not begin alike: this one is its own tail.
-                    yield from self._read_tails(work, self._empty, passes, [index], tally)
+                    yield from self._read_tails(work, self.empty, passes, [index], progress)
+        return progress.take()
 
-    def prewarm(self, work: Prewarming, tally: Tally) -> Generator[list[Kept], None, None]:
+    def prewarm(self, work: Prewarming, tally: Tally) -> Steps[Kept]:
         """Read a prefix and hold it in the store; ends with what came of it."""
         chain = self.store.chain(work.salt)
-        prefix: Prefix = yield from self._prefill(work.prefix, chain, tally)
+        progress: _Progress[Kept] = _Progress(tally)
+        prefix: Prefix = yield from self._prefill(work.prefix, chain, progress)
         chain.hold(work.hold_s)
         if isinstance(prefix, SharedPrefix):
-            yield [Kept(chain.reason)]
-        else:
-            yield [Kept("this model's caches cannot be kept between requests")]
+            return [Kept(chain.reason)]
+        return [Kept("this model's caches cannot be kept between requests")]
 
     def _prefill(
-        self, tokens: Sequence[int], chain: Chain, tally: Tally
-    ) -> Generator[list[Result], None, Prefix]:
-        prefix = self._empty
-        tally.input_tokens += len(tokens)
+        self, tokens: Sequence[int], chain: Chain, progress: _Progress[Result]
+    ) -> Generator[Sequence[Result], None, Prefix]:
+        prefix = self.empty
+        progress.tally.input_tokens += len(tokens)
         for start in range(0, len(tokens), self.forward_tokens):
             piece = tokens[start : start + self.forward_tokens]
+            # Before the store is asked: another request may read the same piece meanwhile.
+            yield from progress.turn()
             if not isinstance(prefix, SharedPrefix):
-                prefix, _ = self._forward(prefix, piece, tally)
-                yield []
+                prefix = self._extend(prefix, piece)
+                progress.count()
             elif (chunk := chain.find(piece)) is not None:
                 prefix = prefix.extended(chunk)
-                tally.cached_tokens += len(piece)
+                progress.tally.cached_tokens += len(piece)
             else:
-                prefix, _ = self._forward(prefix, piece, tally)
+                prefix = self._extend(prefix, piece)
+                progress.count()
                 assert isinstance(prefix, SharedPrefix)
                 chain.add(prefix.chunks[-1])
-                yield []
         return prefix
 
-    def _forward(self, prefix: Prefix, tokens: Sequence[int], tally: Tally) -> tuple[Prefix, mx.array]:
-        """Read one row of tokens behind a prefix: the longer prefix, and what the head gave."""
+    def _extend(self, prefix: Prefix, tokens: Sequence[int]) -> Prefix:
+        """Read one row of tokens behind a prefix."""
         caches = prefix.caches(1)
-        output = self.head.forward(mx.array([list(tokens)]), caches)
-        tally.forwards += 1
-        return prefix.after(caches, len(tokens)), output
+        self.head.forward(mx.array([list(tokens)]), caches)
+        return prefix.after(caches, len(tokens))
 
     def _read_tails(
         self,
@@ -180,27 +229,26 @@ class Reader:
         prefix: Prefix,
         passes: Sequence[Pass],
         indices: Sequence[int],
-        tally: Tally,
-    ) -> Generator[list[Result], None, None]:
+        progress: _Progress[Result],
+    ) -> Generator[Sequence[Result], None, None]:
         # Passes that are alike are read once.
         alike: dict[Pass, list[int]] = {}
         for index in indices:
             alike.setdefault(passes[index], []).append(index)
         distinct = list(alike)
         tails = [pass_.tokens[prefix.length :] for pass_ in distinct]
+        tally = progress.tally
         for group in self._groups(prefix, [len(tail) for tail in tails], work.isolated):
             first = tally.forwards
-            last = yield from self._run([tails[place] for place in group], prefix, tally)
+            last = yield from self._run([tails[place] for place in group], prefix, progress)
             scored = self.head.read(last, [distinct[place].labels for place in group])
             serials = tuple(range(first, tally.forwards))
             tally.input_tokens += sum(len(tails[place]) for place in group)
-            yield [
-                result
-                for place, scores in zip(group, scored, strict=True)
-                for index in alike[distinct[place]]
-                if (result := work.rounds.receive(index, Scores(scores.values, scores.mass, serials)))
-                is not None
-            ]
+            for place, scores in zip(group, scored, strict=True):
+                for index in alike[distinct[place]]:
+                    result = work.rounds.receive(index, Scores(scores.values, scores.mass, serials))
+                    if result is not None:
+                        progress.results.append(result)
 
     def _groups(self, prefix: Prefix, lengths: Sequence[int], isolated: bool) -> list[list[int]]:
         if isolated or not prefix.shares_forwards:
@@ -208,29 +256,37 @@ class Reader:
         return group_tails(
             lengths,
             self.forward_tokens,
+            self._cost,
             lambda rows, width: rows * prefix.row_bytes(width) <= COPY_BYTES,
         )
 
     def _run(
-        self, tails: Sequence[Sequence[int]], prefix: Prefix, tally: Tally
-    ) -> Generator[list[Result], None, mx.array]:
+        self, tails: Sequence[Sequence[int]], prefix: Prefix, progress: _Progress[Result]
+    ) -> Generator[Sequence[Result], None, mx.array]:
         """Run tails side by side; returns what the head reads at each one's end, (rows, d).
 
         Shorter rows are padded on the right: causal attention and recurrence never let a later position
         reach an earlier one. A tail longer than a forward is alone: all but its last chunk become part of
-        a prefix of its own, and it yields after each.
+        a prefix of its own.
         """
         width = max(len(tail) for tail in tails)
         for start in range(0, width - self.forward_tokens, self.forward_tokens):
             piece = tails[0][start : start + self.forward_tokens]
-            prefix, _ = self._forward(prefix, piece, tally)
-            yield []
+            yield from progress.turn()
+            prefix = self._extend(prefix, piece)
+            progress.count()
         read = (width - 1) // self.forward_tokens * self.forward_tokens
         rows = [[*tail[read:], *itertools.repeat(0, width - len(tail))] for tail in tails]
+        yield from progress.turn()
         output = self.head.forward(mx.array(rows), prefix.caches(len(rows)))
-        tally.forwards += 1
+        progress.count()
         ends = mx.array([len(tail) - 1 - read for tail in tails])
         return output[mx.arange(len(tails)), ends]
+
+
+def alone(steps: Steps[Result]) -> Iterator[Sequence[Result]]:
+    """Run a request without any others: what each of its forwards gave."""
+    yield (yield from steps)
 
 
 def _continues(pass_: Pass, prefix: Sequence[int]) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 import mlx.core as mx
 
 from dicast_server.engine import ENGINE_THREAD
-from dicast_server.engine.reader import Reader, Tally
+from dicast_server.engine.reader import Reader, Steps, Tally
 
 log = logging.getLogger(__name__)
 
@@ -36,18 +36,19 @@ class Listener(Protocol):
         """The request failed; nothing follows."""
 
 
-Steps = Callable[[Reader, Tally], Generator[Sequence[Result], None, None]]
-"""Starts a request on the engine thread: a generator that runs one forward a step and yields results."""
+Start = Callable[[Reader, Tally], Steps[Result]]
+"""Starts a request on the engine thread."""
 
 
 @dataclass(slots=True)
 class Job(Generic[Result]):
     """One request on its way through the engine."""
 
-    start: Steps[Result]
+    start: Start[Result]
     listener: Listener
+    nbytes: int = 0
     tally: Tally = field(default_factory=Tally)
-    steps: Generator[Sequence[Result], None, None] | None = None
+    steps: Steps[Result] | None = None
     stopped: bool = False
 
     def stop(self) -> None:
@@ -59,13 +60,16 @@ class Engine:
     """Runs requests on a thread of its own, one forward each in turn.
 
     `load` builds the reader on that thread, because MLX's streams belong to threads. At most
-    `max_active` requests take turns, which bounds the prefixes in memory; more wait in order of
-    arrival. How many may wait is the caller's to bound.
+    `max_active` requests take turns, and no more than what they read fits into `memory_bytes` (a request
+    alone always runs); more wait in order of arrival. How many may wait is the caller's to bound.
     """
 
-    def __init__(self, load: Callable[[], Reader], max_active: int = 8) -> None:
+    def __init__(
+        self, load: Callable[[], Reader], max_active: int = 8, memory_bytes: int | None = None
+    ) -> None:
         self._load = load
         self._max_active = max_active
+        self._memory_bytes = memory_bytes
         self._changed = threading.Condition()
         self._waiting: deque[Job[Any]] = deque()
         self._active: deque[Job[Any]] = deque()
@@ -88,13 +92,13 @@ class Engine:
         self._died = died
         self._thread.start()
 
-    def submit(self, start: Steps[Result], listener: Listener) -> Job[Result]:
-        """Queue a request.
+    def submit(self, start: Start[Result], listener: Listener, nbytes: int = 0) -> Job[Result]:
+        """Queue a request that takes so many bytes while it is read.
 
         Raises:
             EngineStoppedError: the thread has ended.
         """
-        job = Job(start, listener)
+        job = Job(start, listener, nbytes)
         with self._changed:
             if self._death is not None or self._closing:
                 raise EngineStoppedError("the engine has stopped")
@@ -158,7 +162,7 @@ class Engine:
             while not self._closing:
                 if any(job.stopped for job in self._waiting):
                     self._waiting = deque(job for job in self._waiting if not job.stopped)
-                while self._waiting and len(self._active) < self._max_active:
+                while self._waiting and self._fits(self._waiting[0]):
                     self._active.append(self._waiting.popleft())
                 if self._active:
                     self._current = self._active.popleft()
@@ -166,22 +170,30 @@ class Engine:
                 self._changed.wait()
             return None
 
+    def _fits(self, job: Job[Any]) -> bool:
+        """Whether a request can run beside those that do."""
+        if not self._active or len(self._active) >= self._max_active:
+            return not self._active
+        taken = sum(other.nbytes for other in self._active) + job.nbytes
+        return self._memory_bytes is None or taken <= self._memory_bytes
+
     def _step(self, job: Job[Any], reader: Reader) -> bool:
         """Run one forward of a request. False: the request is over."""
         try:
             if job.steps is None:
                 job.steps = job.start(reader, job.tally)
-            results = next(job.steps)
-        except StopIteration:
-            job.listener.finished(job.tally)
-            return False
+            results, over = next(job.steps), False
+        except StopIteration as end:
+            results, over = end.value, True
         except Exception as error:
             # The fault of one request; the others go on.
             job.listener.failed(error)
             return False
         if results and not job.stopped:
             job.listener.results(results)
-        return True
+        if over:
+            job.listener.finished(job.tally)
+        return not over
 
     def _end(self, error: BaseException) -> None:
         with self._changed:

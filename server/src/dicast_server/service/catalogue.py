@@ -152,13 +152,14 @@ class ModelServicer(ModelServiceServicer):
                 mlx_version=machinery.mlx_version,
                 head_path=machinery.head_path,
                 shared_tails=machinery.shares_forwards,
+                costs_hash=machinery.costs,
             )
         )
 
     def _limits_message(self, host: Host) -> pb.Limits:
         limits = self._limits
         return pb.Limits(
-            context_tokens=host.served.model.context if host.served is not None else 0,
+            context_tokens=host.served.context if host.served is not None else 0,
             questions=limits.questions,
             options=min(limits.options, letters.MAX_OPTIONS),
             levels=limits.levels,

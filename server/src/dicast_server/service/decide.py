@@ -8,14 +8,13 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast.v1.decision_service_pb2_grpc import DecisionServiceServicer
 from dicast_server.decisions.answers import Answer
 from dicast_server.engine.reader import Kept, Prewarming, Tally, Work
-from dicast_server.engine.thread import Steps
 from dicast_server.service import failures
 from dicast_server.service.calls import Call, Context, Deadlines, as_failure, call, tenant
 from dicast_server.service.catalogue import Catalogue
@@ -24,7 +23,7 @@ from dicast_server.service.host import Host
 from dicast_server.service.limits import Limits
 from dicast_server.service.messages import answer_message, usage_message
 from dicast_server.service.requests import read_prewarm, read_request
-from dicast_server.service.running import run
+from dicast_server.service.running import Startable, run
 
 log = logging.getLogger(__name__)
 
@@ -170,17 +169,9 @@ def _cancel(task: asyncio.Task[None], _: object) -> None:
     task.cancel()
 
 
-class _Startable(Protocol[Result_co]):
-    """Work for the engine."""
-
-    @property
-    def start(self) -> Steps[Result_co]:
-        """Its steps."""
-
-
 @asynccontextmanager
 async def _work(
-    host: Host, plan: Callable[[], _Startable[Result_co]]
+    host: Host, plan: Callable[[], Startable[Result_co]]
 ) -> AsyncIterator[AsyncGenerator[Result_co | Tally]]:
     """Plan a request and run it: what the engine finds, then the tally.
 
@@ -190,7 +181,7 @@ async def _work(
     slot = host.admit()
     try:
         work = await host.plan(plan)
-        async with aclosing(run(host.engine, work.start, slot.release)) as results:
+        async with aclosing(run(host.engine, work, slot.release)) as results:
             yield results
     finally:
         slot.release()

@@ -52,11 +52,15 @@ class Host:
         load: Callable[[], Served],
         *,
         in_flight: int = 64,
+        work_bytes: int | None = None,
         least_option_mass: float = 0.05,
     ) -> None:
-        """`load` runs on the engine thread and may raise ModelRefused."""
+        """`load` runs on the engine thread and may raise ModelRefused.
+
+        What is read at once takes at most `work_bytes`.
+        """
         self._load = load
-        self._engine = Engine(self._load_reader)
+        self._engine = Engine(self._load_reader, memory_bytes=work_bytes)
         self._in_flight = 0
         self._most_in_flight = in_flight
         self._least_option_mass = least_option_mass
@@ -158,7 +162,12 @@ class Host:
         served = self._served
         assert served is not None
         planner = Planner(
-            served.model.frame, served.profile, served.labels, served.model.context, served.salt
+            served.model.frame,
+            served.profile,
+            served.labels,
+            served.context,
+            served.salt,
+            served.reader.footprint.of,
         )
         try:
             self.self_check = await check(self._engine, planner)
@@ -178,6 +187,13 @@ class Host:
                 "answers were right at the start"
             )
             log.warning("model %s is served, but %s", served.model.id, self.status_message)
+        if served.context < (whole := served.model.context):
+            log.warning(
+                "model %s reads %d of its %d tokens: more do not fit into --work-mib",
+                served.model.id,
+                served.context,
+                whole,
+            )
         self._planner = planner
         self.status = Status.READY
         self.ready_since = time.time()

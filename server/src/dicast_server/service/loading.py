@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dicast_server import blas
+from dicast_server.engine.costs import Costs
 from dicast_server.engine.machinery import Machinery, machinery
 from dicast_server.engine.reader import FORWARD_TOKENS, Reader
 from dicast_server.engine.store import PrefixStore
@@ -20,18 +21,34 @@ from dicast_server.readouts.profile import PROFILES, Profile, profile_for
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A loaded model with all that the service knows of it. `labels` are the letters' token ids."""
+    """A loaded model with all that the service knows of it.
+
+    `labels` are the letters' token ids; what is read at once may take `work_bytes`.
+    """
 
     reader: Reader
     model: LoadedModel
     machinery: Machinery
     profile: Profile
     labels: dict[str, int]
+    work_bytes: int | None = None
+
+    @property
+    def context(self) -> int:
+        """The most tokens of a prompt: as many as the model reads and as fit into `work_bytes`."""
+        most = self.model.context
+        return most if self.work_bytes is None else self.reader.footprint.within(self.work_bytes, most)
 
     @property
     def salt(self) -> bytes:
         """All of the model that decides the bits of a prefix."""
-        decisive = [self.model.weights_hash, self.model.quantization, self.machinery.forward_tokens]
+        machinery = self.machinery
+        decisive = [
+            self.model.weights_hash,
+            self.model.quantization,
+            machinery.forward_tokens,
+            machinery.costs,
+        ]
         return hashlib.sha256(json.dumps(decisive).encode()).digest()
 
 
@@ -42,11 +59,14 @@ def load_served(
     profile: str | None = None,
     forward_tokens: int = FORWARD_TOKENS,
     store_bytes: int = 0,
+    work_bytes: int | None = None,
     threads: int | None = None,
+    costs: Costs | None = None,
 ) -> Served:
     """Load a model by folder, file or name; `profile` overrides the one that its id matches.
 
-    `store_bytes` is the budget of kept prefixes.
+    `store_bytes` is the budget of kept prefixes, `work_bytes` that of what is being read; `costs` replaces
+    the device's own table.
 
     Raises:
         ModelRefused: with one sentence that says why.
@@ -58,11 +78,18 @@ def load_served(
     labels = _letter_tokens(model)
     store = PrefixStore(store_bytes, time.monotonic)
     try:
-        reader = Reader(model.model, list(labels.values())[:8], forward_tokens, store, library.threads or 1)
+        reader = Reader(
+            model.model,
+            list(labels.values())[:8],
+            forward_tokens,
+            store,
+            threads=library.threads or 1,
+            costs=costs,
+        )
     except ValueError as error:
         raise ModelRefused(f"{model.source} cannot be read in parts: {error}.") from error
     chosen = profile_for(model.id) if profile is None else PROFILES[profile]
-    return Served(reader, model, machinery(reader, library), chosen, labels)
+    return Served(reader, model, machinery(reader, library), chosen, labels, work_bytes)
 
 
 def _letter_tokens(model: LoadedModel) -> dict[str, int]:

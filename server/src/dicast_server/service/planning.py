@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from dicast_server.decisions.answers import Answer, Temperature, TemperatureSour
 from dicast_server.decisions.decision import Decision, PlannedQuestion
 from dicast_server.decisions.evidence import state_text
 from dicast_server.decisions.passes import Pass, Prompt
+from dicast_server.decisions.questions import Question
 from dicast_server.engine.reader import Prewarming, Work
 from dicast_server.readouts import letters
 from dicast_server.readouts.letters import Letters
@@ -37,8 +38,9 @@ class Frame(Protocol):
 class Planner:
     """Plans requests for one model.
 
-    `labels` are the token ids of the letters. `salt` names all that decides the bits of a kept prefix
-    besides its tokens.
+    `labels` are the token ids of the letters. No prompt has more than `context` tokens. `salt` names all
+    that decides the bits of a kept prefix besides its tokens; `bytes_of` says what so many tokens take in
+    memory while they are read.
     """
 
     frame: Frame
@@ -46,6 +48,7 @@ class Planner:
     labels: dict[str, int]
     context: int
     salt: bytes = b""
+    bytes_of: Callable[[int], int] = lambda tokens: 0
 
     def plan(self, request: DecisionRequest, tenant: str = "") -> Work[Answer]:
         """Tokenise a request and check it. Nobody finds a prefix of another tenant or cache salt.
@@ -69,15 +72,15 @@ class Planner:
             )
             for asked in request.questions
         ]
-        decision = Decision(planned, self.compile, request.abstain)
-        for index, pass_ in enumerate(decision.prepare()):
-            self._check(f"questions[{decision.question_of(index).index}]", pass_.tokens)
-        return Work(prefix, decision, request.isolated, self._salt(tenant, request.cache_salt))
+        decision = Decision(planned, self.compile, request.abstain, self._check_pass)
+        longest = max(len(pass_.tokens) for pass_ in decision.prepare())
+        salt = self._salt(tenant, request.cache_salt)
+        return Work(prefix, decision, request.isolated, salt, self.bytes_of(longest))
 
     def prewarm(self, state: StateContent, hold_s: float, cache_salt: str, tenant: str) -> Prewarming:
         """What reads a state and holds it. Raises as `plan` does."""
         _, prefix = self._read_state(state)
-        return Prewarming(prefix, self._salt(tenant, cache_salt), hold_s)
+        return Prewarming(prefix, self._salt(tenant, cache_salt), hold_s, self.bytes_of(len(prefix)))
 
     def compile(self, prompts: Sequence[Prompt]) -> list[Pass]:
         """Prompts in this model's tokens."""
@@ -122,13 +125,16 @@ class Planner:
         pairs = zip(alone, continued, strict=False)
         return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
+    def _check_pass(self, question: Question, pass_: Pass) -> None:
+        self._check(f"questions[{question.index}]", pass_.tokens)
+
     def _check(self, path: str, tokens: Sequence[int]) -> None:
         if len(tokens) > self.context:
             raise self._too_long(path, len(tokens))
 
     def _too_long(self, path: str, tokens: int, bound: str = "") -> failures.Failure:
         what = "state" if path == "state" else "state or the question"
-        problem = f"takes {bound}{tokens} tokens and the model reads {self.context}; shorten the {what}"
+        problem = f"takes {bound}{tokens} tokens and at most {self.context} are read; shorten the {what}"
         return failures.invalid(
             [Violation(path, problem)], "CONTEXT_EXCEEDED", tokens=str(tokens), limit=str(self.context)
         )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dicast_server.engine.reader import Tally
-from dicast_server.engine.thread import Engine, EngineStoppedError, Steps
+from dicast_server.engine.thread import Engine, EngineStoppedError, Start
 from dicast_server.service import failures
 
 Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
 _Event = Sequence[Any] | Tally | BaseException
 
 
@@ -39,8 +40,20 @@ class _Inbox:
                 self._loop.call_soon_threadsafe(self._done)
 
 
+class Startable(Protocol[Result_co]):
+    """Work for the engine."""
+
+    @property
+    def start(self) -> Start[Result_co]:
+        """Its steps."""
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes in memory while it is read."""
+
+
 async def run(
-    engine: Engine, start: Steps[Result], done: Callable[[], None] = lambda: None
+    engine: Engine, work: Startable[Result], done: Callable[[], None] = lambda: None
 ) -> AsyncGenerator[Result | Tally]:
     """Run a request: its results as they are read, then the tally.
 
@@ -52,7 +65,7 @@ async def run(
     """
     inbox = _Inbox(done)
     try:
-        job = engine.submit(start, inbox)
+        job = engine.submit(work.start, inbox, work.nbytes)
     except EngineStoppedError as error:
         raise failures.model_unavailable("the engine has stopped; this server answers no more") from error
     try:

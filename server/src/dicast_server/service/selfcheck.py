@@ -73,4 +73,4 @@ async def _ask(engine: Engine, planner: Planner, state: str) -> list[Answer]:
     questions = tuple(AskedQuestion(question, None) for question in (_OPEN, _COLOUR))
     request = DecisionRequest(state, questions, None, Abstain(), False, decision_pb2.DETAIL_LEVEL_UNSPECIFIED)
     work = planner.plan(request)
-    return [event async for event in run(engine, work.start) if isinstance(event, Answer)]
+    return [event async for event in run(engine, work) if isinstance(event, Answer)]

@@ -8,26 +8,23 @@ import os
 import signal
 import sys
 import threading
-from pathlib import Path
-
-from pydantic import ValidationError
-from pydantic_settings import CliApp, CliSettingsSource, SettingsError
 
 from dicast_server import blas, caches
+from dicast_server.cli import arguments
 from dicast_server.config import Settings
 from dicast_server.engine import ENGINE_THREAD
+from dicast_server.engine.costs import Costs
 
 
 def main(argv: list[str]) -> int:
     """Serve; returns 0 after a drain, 1 for a failure, 2 for wrong usage."""
+    settings = arguments.read(Settings, argv)
+    if settings is None:
+        return 2
     try:
-        source = CliSettingsSource[object](Settings, cli_exit_on_error=False)
-        settings = CliApp.run(Settings, cli_args=argv, cli_settings_source=source)
-    except (SettingsError, ValidationError) as error:
-        return _usage(error)
-    problem = _missing_file(settings.model)
-    if problem is not None:
-        print(f"dicast serve: {problem}", file=sys.stderr)
+        costs = Costs.read(settings.costs) if settings.costs is not None else None
+    except ValueError as error:
+        print(f"dicast serve: --costs: {error}", file=sys.stderr)
         return 2
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -39,7 +36,7 @@ def main(argv: list[str]) -> int:
     )
     if library.warning:
         log.warning("%s", library.warning)
-    code = asyncio.run(_serve(settings))
+    code = asyncio.run(_serve(settings, costs))
     if any(thread.name == ENGINE_THREAD for thread in threading.enumerate()):
         # A signal came while the model was loaded or fetched: that cannot be told to stop, and the
         # interpreter would wait for it.
@@ -49,7 +46,7 @@ def main(argv: list[str]) -> int:
     return code
 
 
-async def _serve(settings: Settings) -> int:
+async def _serve(settings: Settings, costs: Costs | None) -> int:
     from dicast_server.service.calls import Deadlines
     from dicast_server.service.catalogue import Catalogue
     from dicast_server.service.host import Host
@@ -65,9 +62,12 @@ async def _serve(settings: Settings) -> int:
             profile=settings.profile,
             forward_tokens=settings.forward_tokens,
             store_bytes=settings.store_bytes(),
+            work_bytes=settings.work_bytes(),
             threads=settings.threads,
+            costs=costs,
         ),
         in_flight=limits.in_flight,
+        work_bytes=settings.work_bytes(),
         least_option_mass=settings.min_option_mass,
     )
     server = Server(
@@ -96,21 +96,3 @@ async def _serve(settings: Settings) -> int:
         print("dicast serve: the engine died; its log says why", file=sys.stderr)
     await server.drain()
     return 1 if dead.done() else 0
-
-
-def _missing_file(model: str) -> str | None:
-    """A typing error is worth a word at once; everything else about a model shows when it loads."""
-    path = Path(model).expanduser()
-    looks_like_a_path = path.suffix == ".gguf" or path.is_absolute() or model.startswith((".", "~"))
-    return f"there is no file or folder {model}" if looks_like_a_path and not path.exists() else None
-
-
-def _usage(error: SettingsError | ValidationError) -> int:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        name = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-")
-        text = f"{name}: {first['msg']}"
-    else:
-        text = " ".join(str(error).split())
-    print(f"dicast serve: {text}", file=sys.stderr)
-    return 2
