@@ -63,11 +63,12 @@ class CpuTrunk:
             hidden: mx.array = self._body(tokens, cache=cache)
             return hidden
         ids = np.array(tokens)
+        rows, width = tokens.shape
         offset = views[0].offset if views[0] is not None else 0
-        rotation = _rotation(self._body.layers[0].self_attn.rope, offset, ids.shape[1], self._layers[0].d)
+        rotation = _rotation(self._body.layers[0].self_attn.rope, offset, width, self._layers[0].d)
         pieces = [
             _Piece(self._embeddings[ids[:, start:end]], start, end, rotation.of(start, end))
-            for start, end in _spans(*ids.shape, self._threads)
+            for start, end in _spans(rows, width, self._threads)
         ]
         for layer, view in zip(self._layers, views, strict=True):
             self._run(layer, view, pieces)
