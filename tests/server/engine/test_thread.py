@@ -2,6 +2,7 @@
 
 import queue
 import threading
+import weakref
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -174,6 +175,29 @@ def test_a_stopped_request_runs_no_further_forward(running: Running) -> None:
     assert running.reader.log.count("a") == 1
     assert "a" in running.reader.closed
     assert mailbox.events.empty()
+
+
+def test_a_request_stopped_in_its_last_forward_hears_nothing(running: Running) -> None:
+    gate = Gate()
+    job, mailbox = running.submit("a", gate)
+    gate.reached()
+    job.stop()
+    gate.open()
+    _, other = running.submit("b", [1])
+    while not isinstance(other.next(), Tally):
+        pass
+    assert mailbox.events.empty()
+
+
+def test_an_idle_engine_keeps_nothing_of_its_last_request(running: Running) -> None:
+    job, mailbox = running.submit("a", [1])
+    while not isinstance(mailbox.next(), Tally):
+        pass
+    left = weakref.ref(mailbox)
+    ended = threading.Event()
+    weakref.finalize(mailbox, ended.set)
+    del job, mailbox
+    assert ended.wait(PATIENCE_S), left()
 
 
 def test_a_request_stopped_while_it_waits_never_runs(running: Running) -> None:

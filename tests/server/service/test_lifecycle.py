@@ -1,7 +1,9 @@
 """From the start of a server to its end: readiness, refusal, the engine's death, the drain."""
 
 import asyncio
+import threading
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import grpc
@@ -22,6 +24,7 @@ from dicast.v1 import model_service_pb2 as model_pb
 from dicast_server.models import ModelRefused
 from dicast_server.service.host import Status
 from dicast_server.service.loading import Served, _letter_tokens
+from dicast_server.service.selfcheck import SelfCheck
 
 ServingStatus = health_pb2.HealthCheckResponse
 
@@ -95,6 +98,43 @@ async def test_the_engines_death_fails_all_waiters_and_readiness() -> None:
             await running.host.engine_died.wait()
         code, info, _ = await refusal(running.decisions.Decide(request()))
         assert info.reason == "MODEL_UNAVAILABLE"
+
+
+async def test_a_fault_at_the_end_of_the_self_check_refuses_the_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(self: SelfCheck, least_mass: float) -> str | None:
+        raise RuntimeError("a fault")
+
+    monkeypatch.setattr(SelfCheck, "refusal", broken)
+    async with serving(wait=False) as running:
+        assert await running.server.make_ready() is Status.REFUSED
+        assert "the server's log says why" in running.host.status_message
+
+
+async def test_plans_that_were_given_up_keep_their_place_until_they_end() -> None:
+    async with serving() as running:
+        host, opened = running.host, threading.Event()
+        started: list[int] = []
+
+        def slow(number: int) -> None:
+            started.append(number)
+            assert opened.wait(PATIENCE_S)
+
+        given_up = [asyncio.create_task(host.plan(partial(slow, number))) for number in range(2)]
+        async with asyncio.timeout(PATIENCE_S):
+            while len(started) < 2:
+                await asyncio.sleep(0.001)
+        for task in given_up:
+            task.cancel()
+        await asyncio.gather(*given_up, return_exceptions=True)
+        third = asyncio.create_task(host.plan(partial(slow, 2)))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert len(started) == 2
+        opened.set()
+        await third
+        assert len(started) == 3
 
 
 async def test_draining_finishes_what_is_in_flight_and_takes_nothing_new() -> None:

@@ -88,7 +88,10 @@ class SharedPrefix:
 
     def after(self, caches: Sequence[Any], tokens: int) -> SharedPrefix:
         """The chain with what the views have added."""
-        chunk = Chunk(tokens, tuple(view.added for view in caches))
+        # Views of larger arrays, such as those of one product for queries, keys and values, would keep
+        # all of them in memory.
+        parts = [tuple(mx.contiguous(array) for array in view.added) for view in caches]
+        chunk = Chunk(tokens, tuple(parts))
         mx.eval(chunk.parts)
         return self.extended(chunk)
 

@@ -155,6 +155,8 @@ class Engine:
                 self._current = None
                 if goes_on:
                     self._active.append(job)
+            # Nothing of a request stays behind while the thread waits for the next one.
+            del job
 
     def _next(self) -> Job[Any] | None:
         """The request whose turn it is; waits where there is none. None: time to end."""
@@ -187,11 +189,12 @@ class Engine:
             results, over = end.value, True
         except Exception as error:
             # The fault of one request; the others go on.
-            job.listener.failed(error)
+            if not job.stopped:
+                job.listener.failed(error)
             return False
         if results and not job.stopped:
             job.listener.results(results)
-        if over:
+        if over and not job.stopped:
             job.listener.finished(job.tally)
         return not over
 

@@ -96,7 +96,11 @@ class Host:
                 log.error("the model could not be loaded", exc_info=error)
                 self._refuse("the model could not be loaded; the server's log says why")
             return
-        await self._check()
+        try:
+            await self._check()
+        except Exception:
+            log.exception("the self-check failed")
+            self._refuse("its self-check failed; the server's log says why")
 
     @property
     def served(self) -> Served | None:
@@ -139,10 +143,13 @@ class Host:
     async def plan(self, plan: Callable[[], Planned]) -> Planned:
         """Read and tokenise a request beside the event loop: a long one takes seconds.
 
-        Few at a time, and none that was given up while it waited.
+        Few at a time, and none that was given up while it waited. One that is given up later goes on, since
+        a thread cannot be told to stop, and keeps its place until it ends.
         """
-        async with self._planning:
-            return await asyncio.to_thread(plan)
+        await self._planning.acquire()
+        planned = asyncio.create_task(asyncio.to_thread(plan))
+        planned.add_done_callback(lambda _: self._planning.release())
+        return await asyncio.shield(planned)
 
     def _leave(self) -> None:
         self._in_flight -= 1
@@ -173,10 +180,6 @@ class Host:
             self.self_check = await check(self._engine, planner)
         except failures.Failure as failure:
             self._refuse(f"it cannot answer the questions of its self-check: {failure}")
-            return
-        except Exception:
-            log.exception("the self-check failed")
-            self._refuse("its self-check failed; the server's log says why")
             return
         if (why := self.self_check.refusal(self._least_option_mass)) is not None:
             self._refuse(why)

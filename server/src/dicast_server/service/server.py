@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 DECISION_SERVICE = decision_service_pb2.DESCRIPTOR.services_by_name["DecisionService"].full_name
 MODEL_SERVICE = model_service_pb2.DESCRIPTOR.services_by_name["ModelService"].full_name
 _MESSAGE_SLACK = 64 * 1024
+_LAST_WORDS_S = 1.0
 
 
 class PortTakenError(Exception):
@@ -86,8 +87,9 @@ class Server:
     async def drain(self) -> None:
         """Refuse new requests, finish those in flight for a while, end."""
         if self._host.engine_died.is_set():
-            # Nothing can finish.
-            await self._server.stop(0)
+            # Nothing can finish; what waits needs a moment to say so.
+            await self._health.enter_graceful_shutdown()
+            await self._server.stop(_LAST_WORDS_S)
             return
         self._host.draining = True
         await self._health.enter_graceful_shutdown()
