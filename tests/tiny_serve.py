@@ -22,12 +22,12 @@ class Waits(Forwards):
     def runs_on(self) -> str:
         return str(self.head.runs_on)
 
-    def forward(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
-        if (tokens == self.token).any():
+    def forward(self, rows: Sequence[Sequence[int]], caches: Sequence[Any]) -> mx.array:
+        if any(self.token in row for row in rows):
             print("held", flush=True)
             if sys.stdin.readline() == "die\n":
                 raise SystemExit("told to die")
-        return super().forward(tokens, caches)
+        return super().forward(rows, caches)
 
 
 def load(source: str, cache: Path, **settings: Any) -> Served:

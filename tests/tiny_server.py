@@ -63,6 +63,10 @@ class Forwards:
     def path(self) -> str:
         return str(self.head.path)
 
+    @property
+    def pads(self) -> bool:
+        return bool(self.head.pads)
+
     def hold(self) -> None:
         """Stop the engine at its next forward."""
         self._reached.clear()
@@ -75,13 +79,13 @@ class Forwards:
     def release(self) -> None:
         self._open.set()
 
-    def forward(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
+    def forward(self, rows: Sequence[Sequence[int]], caches: Sequence[Any]) -> mx.array:
         self._reached.set()
         self._open.wait(PATIENCE_S)
         self.count += 1
         if self.fault is not None:
             raise self.fault
-        output: mx.array = self.head.forward(tokens, caches)
+        output: mx.array = self.head.forward(rows, caches)
         return output
 
     def read(self, last: mx.array, labels: Sequence[Sequence[int]]) -> list[LabelScores]:

@@ -1,12 +1,14 @@
 """The arithmetic of the CPU's trunk against float64."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from dicast_server.engine.cpu_layers import Array, Linear, Mlp, RmsNorm, attend
+from dicast_server.engine.cpu_layers import Array, Linear, Mlp, RmsNorm, Span, attend
 
 FINITE = st.floats(-1e4, 1e4, width=32)
 ONE = Linear(np.ones((1, 1), np.float32))
@@ -35,32 +37,35 @@ def softmax_attention(query: Array, keys: Array, values: Array) -> NDArray[np.fl
 
 
 @given(
-    sizes=st.tuples(*(st.integers(1, 3) for _ in range(3))),
-    width=st.integers(1, 5),
-    earlier=st.integers(0, 4),
+    heads=st.integers(1, 3),
+    groups=st.integers(1, 3),
+    rows=st.lists(st.tuples(st.integers(0, 4), st.integers(1, 5)), min_size=1, max_size=4),
     parts=st.lists(st.integers(1, 6), max_size=3),
     scale=st.sampled_from([0.1, 1.0, 30.0]),
 )
 def test_attention_is_that_of_each_query_alone(
-    sizes: tuple[int, int, int], width: int, earlier: int, parts: list[int], scale: float
+    heads: int, groups: int, rows: list[tuple[int, int]], parts: list[int], scale: float
 ) -> None:
-    heads, rows, groups = sizes
     random = np.random.default_rng(0)
 
     def normal(*shape: int) -> Array:
         return random.standard_normal(shape, dtype=np.float32)
 
-    d, own = 4, earlier + width
-    queries = normal(heads, rows, groups, width, d) * np.float32(scale)
+    # Only the first row may have tokens before those that ask: they are another thread's.
+    earlier, widths, d = rows[0][0], [width for _, width in rows], 4
+    bounds = np.cumsum([0, earlier + widths[0], *widths[1:]]).tolist()
+    spans = [Span(row, max(row, earlier), end) for row, end in itertools.pairwise(bounds)]
+    queries = normal(heads, groups, sum(widths), d) * np.float32(scale)
     prefix = [(normal(heads, tokens, d), normal(heads, tokens, d)) for tokens in parts]
-    keys, values = normal(rows, heads, own, d), normal(rows, heads, own, d)
-    attended = attend(queries, prefix, keys, values)
-    assert attended.shape == (rows, width, heads, groups, d)
-    for row, place, head, group in np.ndindex(rows, width, heads, groups):
-        seen = earlier + place + 1
-        expected = softmax_attention(
-            queries[head, row, group, place],
-            np.concatenate([*(part[0][head] for part in prefix), keys[row, head, :seen]]),
-            np.concatenate([*(part[1][head] for part in prefix), values[row, head, :seen]]),
-        )
-        assert attended[row, place, head, group] == pytest.approx(expected, abs=1e-5)
+    keys, values = normal(heads, bounds[-1] + 2, d), normal(heads, bounds[-1] + 2, d)
+    attended = attend(queries, prefix, keys, values, spans)
+    assert attended.shape == (sum(widths), heads, groups, d)
+    for span in spans:
+        for place, head, group in np.ndindex(span.end - span.start, heads, groups):
+            asking, seen = span.start - earlier + place, span.start + place + 1
+            expected = softmax_attention(
+                queries[head, group, asking],
+                np.concatenate([*(part[0][head] for part in prefix), keys[head, span.row : seen]]),
+                np.concatenate([*(part[1][head] for part in prefix), values[head, span.row : seen]]),
+            )
+            assert attended[asking, head, group] == pytest.approx(expected, abs=1e-5)

@@ -1,6 +1,5 @@
 """What a prefix is said to take is what it takes."""
 
-import mlx.core as mx
 import pytest
 import tiny_models
 from hypothesis import given
@@ -26,6 +25,6 @@ def test_a_prefix_takes_what_is_said(family: str) -> None:
     prefix = reader.empty
     for tokens in (16, 16, 5):
         caches = prefix.caches(1)
-        reader.head.forward(mx.array([[7] * tokens]), caches)
+        reader.head.forward([[7] * tokens], caches)
         prefix = prefix.after(caches, tokens)
         assert reader.footprint.of(prefix.length) == prefix.nbytes > 0

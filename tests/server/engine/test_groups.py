@@ -53,8 +53,17 @@ def test_no_other_cut_of_the_sorted_tails_costs_less(lengths: list[int]) -> None
 
 @given(LENGTHS, st.integers(1, 5))
 def test_a_bound_on_rows_is_kept(lengths: list[int], most_rows: int) -> None:
-    groups = group_tails(lengths, 10_000, linear, lambda rows, width: rows <= most_rows)
+    groups = group_tails(lengths, 10_000, linear, fits=lambda rows, width: rows <= most_rows)
     assert all(len(group) <= most_rows for group in groups)
+
+
+@given(LENGTHS)
+def test_without_padding_a_group_has_the_tokens_of_its_tails(lengths: list[int]) -> None:
+    groups = group_tails(lengths, 128, linear, pads=False)
+    assert sorted(itertools.chain(*groups)) == list(range(len(lengths)))
+    for group in groups:
+        assert len(group) == 1 or sum(lengths[index] for index in group) <= 128
+    assert len(groups) <= len(group_tails(lengths, 128, linear))
 
 
 def test_nothing_to_plan() -> None:

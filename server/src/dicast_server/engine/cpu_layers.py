@@ -53,14 +53,14 @@ class Rotation:
     cosines: Array
     sines: Array
 
-    def of(self, start: int, end: int) -> Rotation:
-        """That of some of the tokens."""
-        return Rotation(self.cosines[start:end], self.sines[start:end])
+    def at(self, places: NDArray[np.intp]) -> Rotation:
+        """That of the tokens at some places."""
+        return Rotation(self.cosines[places], self.sines[places])
 
     def turn(self, heads: Array, into: Array) -> None:
-        """Turn heads (rows, tokens, ..., d) and write them to an array of that shape."""
+        """Turn heads (tokens, ..., d) and write them to an array of that shape."""
         half = heads.shape[-1] // 2
-        shape = heads.shape[1], *(1 for _ in heads.shape[2:-1]), heads.shape[-1]
+        shape = heads.shape[0], *(1 for _ in heads.shape[1:-1]), heads.shape[-1]
         swapped = np.empty_like(heads)
         swapped[..., :half] = heads[..., half:]
         swapped[..., half:] = heads[..., :half]
@@ -89,39 +89,58 @@ class Mlp:
         return self.down(gated)
 
 
-def attend(queries: Array, prefix: Sequence[tuple[Array, Array]], keys: Array, values: Array) -> Array:
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Tokens of one row that ask together: from `start` to `end` of a forward, their row from `row` on."""
+
+    row: int
+    start: int
+    end: int
+
+
+def attend(
+    queries: Array, prefix: Sequence[tuple[Array, Array]], keys: Array, values: Array, spans: Sequence[Span]
+) -> Array:
     """Softmax attention over a prefix that all rows see and, causally, over each row's own tokens.
 
     Args:
-        queries: (key heads, rows, groups, width, d), scaled: each key head has a group of query heads.
+        queries: (key heads, groups, tokens, d), scaled: each key head has a group of query heads.
         prefix: keys and values (key heads, tokens, d) of each of its parts.
-        keys: (rows, key heads, tokens, d), of which the last `width` tokens are the queries'.
+        keys: (key heads, tokens, d) of a whole forward, row behind row.
         values: as the keys.
+        spans: where the queries are in the forward, one behind the other.
 
     Returns:
-        (rows, width, key heads, groups, d).
+        (tokens, key heads, groups, d).
     """
-    heads, rows, groups, width, d = queries.shape
-    ends = np.cumsum([0, *(part.shape[1] for part, _ in prefix)]).tolist()
-    spans = [slice(*bounds) for bounds in itertools.pairwise(ends)]
-    scores = np.empty((rows, groups * width, ends[-1] + keys.shape[2]), np.float32)
-    # The same numbers, as the products take them: every row against a part, each against its own.
-    together = scores.reshape(rows * groups * width, -1)
-    own = scores[..., ends[-1] :]
-    newest = scores.reshape(rows, groups, width, -1)[..., -width:]
-    later = np.triu(np.full((width, width), -np.inf, np.float32), 1)
-    attended = np.empty((rows, width, heads, groups, d), np.float32)
+    heads, groups, tokens, d = queries.shape
+    ends = list(itertools.accumulate((part.shape[1] for part, _ in prefix), initial=0))
+    parts = [slice(*bounds) for bounds in itertools.pairwise(ends)]
+    below = ends[-1]
+    scores = np.empty((groups, tokens, below + max(span.end - span.row for span in spans)), np.float32)
+    # The same numbers, as the products take them: all tokens against a part, each against its own row.
+    together = scores.reshape(groups * tokens, -1)
+    owns: list[tuple[Span, slice, Array, Array]] = []
+    for span in spans:
+        here = slice(span.start - spans[0].start, span.end - spans[0].start)
+        own = scores[:, here, below : below + span.end - span.row]
+        width = span.end - span.start
+        owns.append((span, here, own, np.triu(np.full((width, width), -np.inf, np.float32), 1)))
+    attended = np.empty((tokens, heads, groups, d), np.float32)
     for head in range(heads):
-        asking = queries[head].reshape(-1, d)
-        for span, (part, _) in zip(spans, prefix, strict=True):
-            np.matmul(asking, part[head].T, out=together[:, span])
-        np.matmul(asking.reshape(rows, -1, d), keys[:, head].swapaxes(-1, -2), out=own)
-        newest += later
+        for place, (part, _) in zip(parts, prefix, strict=True):
+            np.matmul(queries[head].reshape(-1, d), part[head].T, out=together[:, place])
+        for span, here, own, later in owns:
+            np.matmul(queries[head, :, here], keys[head, span.row : span.end].T, out=own)
+            own[..., span.start - span.row :] += later
+            scores[:, here, below + span.end - span.row :] = -np.inf
         scores -= scores.max(axis=-1, keepdims=True)
         np.exp(scores, out=scores)
-        result = own @ values[:, head]
-        for span, (_, part) in zip(spans, prefix, strict=True):
-            result += (together[:, span] @ part[head]).reshape(result.shape)
+        result = np.empty((groups, tokens, d), np.float32)
+        for span, here, own, _ in owns:
+            np.matmul(own, values[head, span.row : span.end], out=result[:, here])
+        for place, (_, part) in zip(parts, prefix, strict=True):
+            result += (together[:, place] @ part[head]).reshape(result.shape)
         result /= scores.sum(axis=-1, keepdims=True)
-        attended[:, :, head] = result.reshape(rows, groups, width, d).swapaxes(1, 2)
+        attended[:, head] = result.swapaxes(0, 1)
     return attended

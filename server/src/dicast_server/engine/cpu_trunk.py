@@ -1,15 +1,16 @@
 """Dense decoders in float32 on a CPU: mlx-lm's weights, run in NumPy on all cores.
 
 MLX takes elementwise operations one by one through fresh memory and on one thread there, which costs more
-than all matrix products. Here each thread takes some tokens of every row through the layers, with a BLAS
-of one thread; they meet where attention needs the keys of the others.
+than all matrix products. Here each thread takes some of the tokens through the layers, with a BLAS of one
+thread; they meet where attention needs the keys of the others. Rows lie one behind the other, unpadded.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +20,11 @@ from mlx import nn
 from mlx_lm.models import llama, qwen2, qwen3
 from threadpoolctl import threadpool_limits
 
-from dicast_server.engine.cpu_layers import Array, Linear, Mlp, RmsNorm, Rotation, attend
+from dicast_server.engine.cpu_layers import Array, Linear, Mlp, RmsNorm, Rotation, Span, attend
 from dicast_server.engine.layers import Attention, AttentionView, layers_of
 
 _LEAST_TOKENS = 8
-"""Tokens, of all rows, that are worth a thread of their own."""
+"""Tokens that are worth a thread of their own."""
 
 
 class CpuTrunk:
@@ -53,48 +54,50 @@ class CpuTrunk:
         )
         return cls(model, threads) if fits else None
 
-    def __call__(self, tokens: mx.array, cache: Sequence[Any] | None = None) -> mx.array:
-        """Hidden states (rows, width, d) of token ids (rows, width) behind what the views show.
+    def __call__(
+        self, rows: Sequence[Sequence[int]], views: Sequence[AttentionView] | None = None
+    ) -> mx.array:
+        """Hidden states (rows, d) of the last token of each row of token ids, behind what the views show.
 
-        Over mlx-lm's own caches, which have no parts, it is mlx-lm's trunk.
+        What a single row adds, the views keep.
         """
-        views = cache or [None] * len(self._layers)
-        if not all(view is None or isinstance(view, AttentionView) for view in views):
-            hidden: mx.array = self._body(tokens, cache=cache)
-            return hidden
-        ids = np.array(tokens)
-        rows, width = tokens.shape
-        offset = views[0].offset if views[0] is not None else 0
-        rotation = _rotation(self._body.layers[0].self_attn.rope, offset, width, self._layers[0].d)
+        views = views or [AttentionView([], 0, len(rows), None) for _ in self._layers]
+        lengths = [len(row) for row in rows]
+        places = np.concatenate([np.arange(length) for length in lengths])
+        rotation = _rotation(
+            self._body.layers[0].self_attn.rope, views[0].offset, max(lengths), self._layers[0].d
+        )
+        hidden = self._embeddings[np.fromiter(itertools.chain(*rows), np.intp)]
         pieces = [
-            _Piece(self._embeddings[ids[:, start:end]], start, end, rotation.of(start, end))
-            for start, end in _spans(rows, width, self._threads)
+            _Piece(hidden[start:end], start, end, rotation.at(places[start:end]), _spans(lengths, start, end))
+            for start, end in itertools.pairwise(_bounds(len(places), self._threads))
         ]
-        for layer, view in zip(self._layers, views, strict=True):
-            self._run(layer, view, pieces)
-        return mx.array(self._norm(np.concatenate([piece.hidden for piece in pieces], axis=1)))
+        stages = [
+            _Stage.of(layer, view, len(places)) for layer, view in zip(self._layers, views, strict=True)
+        ]
+        self._go(pieces, stages)
+        if len(rows) == 1:
+            for stage, view in zip(stages, views, strict=True):
+                view.add(mx.array(stage.keys[None]), mx.array(stage.values[None]))
+        return mx.array(self._norm(hidden[np.cumsum(lengths) - 1]))
 
-    def _run(self, layer: _Layer, view: AttentionView | None, pieces: Sequence[_Piece]) -> None:
-        """Take all pieces through a layer."""
-        rows, width = pieces[0].hidden.shape[0], pieces[-1].end
-        keys = np.empty((rows, layer.key_heads, width, layer.d), np.float32)
-        values = np.empty_like(keys)
-        prefix = [(np.asarray(part[0])[0], np.asarray(part[1])[0]) for part in view.seen] if view else []
-        self._each(pieces, lambda piece: piece.project(layer, keys, values))
-        self._each(pieces, lambda piece: piece.finish(layer, prefix, keys, values))
-        if view is not None:
-            view.add(mx.array(keys), mx.array(values))
-
-    def _each(self, pieces: Sequence[_Piece], work: Callable[[_Piece], None]) -> None:
-        """Do some work on every piece, each on a thread."""
-
-        def quietly(piece: _Piece) -> None:
-            # What is not finite comes out as such, and its question is refused.
-            with np.errstate(all="ignore"):
-                work(piece)
-
-        others = [self._others.submit(quietly, piece) for piece in pieces[1:]]
-        quietly(pieces[0])
+    def _go(self, pieces: Sequence[_Piece], stages: Sequence[_Stage]) -> None:
+        """Take every piece through all layers, each on a thread."""
+        meeting = threading.Barrier(len(pieces))
+        others: list[Future[None]] = []
+        try:
+            for piece in pieces[1:]:
+                others.append(self._others.submit(piece.go, stages, meeting))
+            pieces[0].go(stages, meeting)
+        except threading.BrokenBarrierError:
+            # The one that failed knows why; those that waited for it do not.
+            for failure in (other.exception() for other in others):
+                if failure is not None and not isinstance(failure, threading.BrokenBarrierError):
+                    raise failure from None
+            raise
+        except BaseException:
+            meeting.abort()
+            raise
         for other in others:
             other.result()
 
@@ -115,52 +118,87 @@ class _Layer:
     scale: float
 
 
+@dataclass(frozen=True, slots=True)
+class _Stage:
+    """A layer in one forward: keys and values of the prefix's parts, and of the forward's own tokens.
+
+    All are (key heads, tokens, d).
+    """
+
+    layer: _Layer
+    prefix: Sequence[tuple[Array, Array]]
+    keys: Array
+    values: Array
+
+    @classmethod
+    def of(cls, layer: _Layer, view: AttentionView, tokens: int) -> _Stage:
+        """The stage behind what a view shows, with room for so many tokens."""
+        prefix = [(np.asarray(part[0])[0], np.asarray(part[1])[0]) for part in view.seen]
+        keys = np.empty((layer.key_heads, tokens, layer.d), np.float32)
+        return cls(layer, prefix, keys, np.empty_like(keys))
+
+
 @dataclass(slots=True)
 class _Piece:
-    """The tokens from `start` to `end` of every row on their way through the layers.
+    """The tokens from `start` to `end` of a forward on their way through the layers.
 
-    `hidden` is (rows, end - start, d), `queries` as attention takes them.
+    `hidden` is (tokens, d).
     """
 
     hidden: Array
     start: int
     end: int
     rotation: Rotation
-    queries: Array | None = None
+    spans: Sequence[Span]
 
-    def project(self, layer: _Layer, keys: Array, values: Array) -> None:
-        """Take the queries, and write keys and values to those of all, (rows, key heads, width, d)."""
-        rows, width, inner = self.hidden.shape
-        x = layer.before_attention(self.hidden).reshape(-1, inner)
-        own_queries = layer.queries(x).reshape(rows, width, layer.key_heads, -1, layer.d)
-        own_keys = layer.keys(x).reshape(rows, width, layer.key_heads, layer.d)
+    def go(self, stages: Sequence[_Stage], meeting: threading.Barrier) -> None:
+        """Go through all layers, and meet the other pieces where their keys and values are needed."""
+        try:
+            # What is not finite comes out as such, and its question is refused.
+            with np.errstate(all="ignore"):
+                for stage in stages:
+                    queries = self._project(stage)
+                    meeting.wait()
+                    self._attend(stage, queries)
+                    self.hidden += stage.layer.mlp(stage.layer.before_mlp(self.hidden))
+        except BaseException:
+            meeting.abort()
+            raise
+
+    def _project(self, stage: _Stage) -> Array:
+        """Queries as attention takes them; keys and values go to those of the others."""
+        layer, tokens = stage.layer, len(self.hidden)
+        x = layer.before_attention(self.hidden)
+        queries = layer.queries(x).reshape(tokens, layer.key_heads, -1, layer.d)
+        keys = layer.keys(x).reshape(tokens, layer.key_heads, layer.d)
         if layer.query_norm is not None and layer.key_norm is not None:
-            own_queries, own_keys = layer.query_norm(own_queries), layer.key_norm(own_keys)
-        own_queries *= layer.scale
-        groups = own_queries.shape[3]
-        self.queries = np.empty((layer.key_heads, rows, groups, width, layer.d), np.float32)
-        self.rotation.turn(own_queries, self.queries.transpose(1, 3, 0, 2, 4))
-        self.rotation.turn(own_keys, keys[:, :, self.start : self.end].swapaxes(1, 2))
-        own_values = layer.values(x).reshape(own_keys.shape)
-        values[:, :, self.start : self.end] = own_values.swapaxes(1, 2)
+            queries, keys = layer.query_norm(queries), layer.key_norm(keys)
+        queries *= layer.scale
+        turned = np.empty((layer.key_heads, queries.shape[2], tokens, layer.d), np.float32)
+        self.rotation.turn(queries, turned.transpose(2, 0, 1, 3))
+        self.rotation.turn(keys, stage.keys[:, self.start : self.end].swapaxes(0, 1))
+        stage.values[:, self.start : self.end] = layer.values(x).reshape(keys.shape).swapaxes(0, 1)
+        return turned
 
-    def finish(
-        self, layer: _Layer, prefix: Sequence[tuple[Array, Array]], keys: Array, values: Array
-    ) -> None:
-        """Attend and go through the rest of the layer."""
-        assert self.queries is not None
-        rows, width, inner = self.hidden.shape
-        attended = attend(self.queries, prefix, keys[:, :, : self.end], values[:, :, : self.end])
-        flat = self.hidden.reshape(-1, inner)
-        flat += layer.output(attended.reshape(rows * width, -1))
-        flat += layer.mlp(layer.before_mlp(flat))
+    def _attend(self, stage: _Stage, queries: Array) -> None:
+        attended = attend(queries, stage.prefix, stage.keys, stage.values, self.spans)
+        self.hidden += stage.layer.output(attended.reshape(len(self.hidden), -1))
 
 
-def _spans(rows: int, width: int, threads: int) -> list[tuple[int, int]]:
-    """Cut the tokens of each row evenly, for as many threads as pay."""
-    count = max(1, min(threads, width, rows * width // _LEAST_TOKENS))
-    bounds = [width * place // count for place in range(count + 1)]
-    return list(itertools.pairwise(bounds))
+def _bounds(tokens: int, threads: int) -> list[int]:
+    """Cut a forward evenly, for as many threads as pay."""
+    count = max(1, min(threads, tokens // _LEAST_TOKENS))
+    return [tokens * place // count for place in range(count + 1)]
+
+
+def _spans(lengths: Sequence[int], start: int, end: int) -> list[Span]:
+    """The rows of a forward, as far as they lie between two of its tokens."""
+    bounds = itertools.pairwise(itertools.accumulate(lengths, initial=0))
+    return [
+        Span(first, max(first, start), min(last, end))
+        for first, last in bounds
+        if first < end and last > start
+    ]
 
 
 def _plain(part: Any) -> bool:

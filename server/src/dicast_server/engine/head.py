@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import mlx.core as mx
 from mlx import nn
 
 from dicast_server.engine.cpu_trunk import CpuTrunk
+from dicast_server.engine.layers import AttentionView
 
 Trunk = Callable[..., mx.array]
 """A model without its head: token ids (rows, width) and caches to hidden states (rows, width, d)."""
@@ -43,13 +45,14 @@ class Head:
         """
         self._model: Callable[..., mx.array] = model
         self._trunk: Trunk | None = None
+        self._cpu_trunk: CpuTrunk | None = None
         self._module: Any = None
         parts = _trunk_and_head(model)
         if parts is not None and _agrees(model, *parts, probe):
             self._trunk, self._module = parts
             faster = CpuTrunk.of(model, threads)
             if faster is not None and _close(faster, self._trunk, probe):
-                self._trunk = faster
+                self._cpu_trunk = faster
 
     @property
     def path(self) -> str:
@@ -59,12 +62,26 @@ class Head:
     @property
     def runs_on(self) -> str:
         """The type of what runs over prefixes, for the log."""
-        return type(self._trunk or self._model).__name__
+        return type(self._cpu_trunk or self._trunk or self._model).__name__
 
-    def forward(self, tokens: mx.array, caches: Sequence[Any]) -> mx.array:
-        """Run token ids (rows, width): hidden states or logits, (rows, width, d or vocabulary)."""
+    @property
+    def pads(self) -> bool:
+        """Whether a forward computes all rows up to the longest."""
+        return self._cpu_trunk is None
+
+    def forward(self, rows: Sequence[Sequence[int]], caches: Sequence[Any]) -> mx.array:
+        """Run rows of token ids: what `read` reads at the end of each, (rows, d or vocabulary).
+
+        Shorter rows are padded on the right where they are padded at all: causal attention and recurrence
+        never let a later position reach an earlier one.
+        """
+        if self._cpu_trunk is not None and all(isinstance(cache, AttentionView) for cache in caches):
+            return self._cpu_trunk(rows, caches)
+        width = max(len(row) for row in rows)
+        padded = [[*row, *itertools.repeat(0, width - len(row))] for row in rows]
         run = self._trunk or self._model
-        return run(tokens, cache=list(caches))
+        output = run(mx.array(padded), cache=list(caches))
+        return output[mx.arange(len(rows)), mx.array([len(row) - 1 for row in rows])]
 
     def read(self, last: mx.array, labels: Sequence[Sequence[int]]) -> list[LabelScores]:
         """Score each row's labels at its last position; `last` is (rows, d or vocabulary). Evaluates."""
@@ -121,10 +138,10 @@ def _agrees(model: Callable[..., mx.array], trunk: Trunk, head: Any, probe: Sequ
     return cast(float, distance) <= _ROWS_TOLERANCE
 
 
-def _close(trunk: Trunk, reference: Trunk, probe: Sequence[int]) -> bool:
-    """Whether two trunks give the same hidden states, up to the rounding of float32."""
-    tokens = mx.array([list(probe)])
-    return bool(mx.allclose(trunk(tokens), reference(tokens), rtol=1e-3, atol=1e-3).item())
+def _close(trunk: CpuTrunk, reference: Trunk, probe: Sequence[int]) -> bool:
+    """Whether two trunks give the same hidden states at the end, up to the rounding of float32."""
+    last = reference(mx.array([list(probe)]))[:, -1]
+    return bool(mx.allclose(trunk([probe]), last, rtol=1e-3, atol=1e-3).item())
 
 
 def _logits(head: Any, hidden: mx.array) -> mx.array:

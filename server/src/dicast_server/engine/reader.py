@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeAlias, TypeVar
@@ -220,7 +219,7 @@ class Reader:
     def _extend(self, prefix: Prefix, tokens: Sequence[int]) -> Prefix:
         """Read one row of tokens behind a prefix."""
         caches = prefix.caches(1)
-        self.head.forward(mx.array([list(tokens)]), caches)
+        self.head.forward([tokens], caches)
         return prefix.after(caches, len(tokens))
 
     def _read_tails(
@@ -257,6 +256,7 @@ class Reader:
             lengths,
             self.forward_tokens,
             self._cost,
+            self.head.pads,
             lambda rows, width: rows * prefix.row_bytes(width) <= COPY_BYTES,
         )
 
@@ -265,9 +265,7 @@ class Reader:
     ) -> Generator[Sequence[Result], None, mx.array]:
         """Run tails side by side; returns what the head reads at each one's end, (rows, d).
 
-        Shorter rows are padded on the right: causal attention and recurrence never let a later position
-        reach an earlier one. A tail longer than a forward is alone: all but its last chunk become part of
-        a prefix of its own.
+        A tail longer than a forward is alone: all but its last chunk become part of a prefix of its own.
         """
         width = max(len(tail) for tail in tails)
         for start in range(0, width - self.forward_tokens, self.forward_tokens):
@@ -276,12 +274,11 @@ class Reader:
             prefix = self._extend(prefix, piece)
             progress.count()
         read = (width - 1) // self.forward_tokens * self.forward_tokens
-        rows = [[*tail[read:], *itertools.repeat(0, width - len(tail))] for tail in tails]
+        rows = [tail[read:] for tail in tails]
         yield from progress.turn()
-        output = self.head.forward(mx.array(rows), prefix.caches(len(rows)))
+        ends = self.head.forward(rows, prefix.caches(len(rows)))
         progress.count()
-        ends = mx.array([len(tail) - 1 - read for tail in tails])
-        return output[mx.arange(len(tails)), ends]
+        return ends
 
 
 def alone(steps: Steps[Result]) -> Iterator[Sequence[Result]]:

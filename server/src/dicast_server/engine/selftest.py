@@ -18,7 +18,7 @@ _TOLERANCE = 0.05
 
 
 def tails_agree(head: Head, empty: Prefix, probe: Sequence[int], forward_tokens: int) -> bool:
-    """Read a probe in chunks and two tails, of which one is padded, and compare their ends with whole reads.
+    """Read a probe in chunks and two tails of unlike length, and compare their ends with whole reads.
 
     The probe is long enough to leave every sliding window of up to some 600 tokens.
     """
@@ -28,15 +28,15 @@ def tails_agree(head: Head, empty: Prefix, probe: Sequence[int], forward_tokens:
     for place in range(0, len(start), forward_tokens):
         piece = start[place : place + forward_tokens]
         caches = prefix.caches(1)
-        head.forward(mx.array([piece]), caches)
+        head.forward([piece], caches)
         prefix = prefix.after(caches, len(piece))
     shorter = tail[:-2]
     if prefix.shares_forwards:
-        both = head.forward(mx.array([tail, [*shorter, 0, 0]]), prefix.caches(2))
-        ends = [both[0, -1], both[1, len(shorter) - 1]]
+        both = head.forward([tail, shorter], prefix.caches(2))
+        ends = [both[0], both[1]]
     else:
-        ends = [head.forward(mx.array([each]), prefix.caches(1))[0, -1] for each in (tail, shorter)]
-    wholes = [head.forward(mx.array([whole]), empty.caches(1))[0, -1] for whole in (tokens, tokens[:-2])]
+        ends = [head.forward([each], prefix.caches(1))[0] for each in (tail, shorter)]
+    wholes = [head.forward([whole], empty.caches(1))[0] for whole in (tokens, tokens[:-2])]
     return all(_close(end, whole) for end, whole in zip(ends, wholes, strict=True))
 
 
