@@ -27,7 +27,7 @@ from statistics import median
 from typing import Any
 
 import dicast
-from dicast import Choice, Predicate, Score
+from dicast import Choice, Options, Predicate, Score
 from dicast._encode import decide_request
 from dicast_server import caches
 from dicast_server.decisions.answers import Answer
@@ -70,9 +70,9 @@ class Engine:
         served = self.served
         self.planner = Planner(served.model.frame, served.profile, served.labels, served.context)
 
-    def work(self, state: str, asked: Any) -> Work[Answer]:
+    def work(self, state: str, asked: Any, options: Options | None = None) -> Work[Answer]:
         """A planned request."""
-        return self.planner.plan(read_request(decide_request(state, asked), Limits()))
+        return self.planner.plan(read_request(decide_request(state, asked, options=options), Limits()))
 
     def shared(self, state: str, asked: Any) -> list[tuple[float, ...]]:
         """dicast: the state once, tails in groups over it."""

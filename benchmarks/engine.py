@@ -1,11 +1,12 @@
 """The engine against its limits and, where there is one, against llama.cpp on the same weights.
 
     .venv/bin/python benchmarks/engine.py [--runs N] [--json FILE]
-        [--llama-server PATH --llama-model LABEL=FILE.gguf ...]
+        [--llama-server PATH --llama-model LABEL=FILE.gguf ... [--llama-bindings PATH]]
 
-Each model file is a column; the file needs the metadata that llama.cpp's /v1/systemone asks for. All run
-with the same number of threads, in turn, on states of which none has read one before; W3 asks about the
-state of W2 again. Without llama.cpp its columns are left out.
+Each model file is a column; the file needs the metadata that llama.cpp's /v1/systemone asks for. With
+llama-cpp-python's package (and those that it imports) on a path, its batch API on the library beside the
+server is another column a file. All run with the same number of threads, in turn, on states of which none
+has read one before; W3 asks about the state of W2 again. Without llama.cpp its columns are left out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from statistics import median
 from typing import Any
 
 from decide import WORKLOADS, Engine, timed
-from peers import dicast_server, llama_server, requests, throughput
+from peers import dicast_server, llama_batch, llama_server, requests, throughputs
 
 from dicast import Predicate
 from dicast_server.engine.reader import Tally, alone
@@ -184,19 +185,24 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--json", type=Path, default=Path("engine.json"), help="where to write the results")
     parser.add_argument("--llama-server", help="llama.cpp's server program")
     parser.add_argument("--llama-model", action="append", default=[], metavar="LABEL=FILE", help="a column")
+    parser.add_argument("--llama-bindings", metavar="PATH", help="where `import llama_cpp` finds its package")
     options = parser.parse_args(argv)
     results: dict[str, Any] = {"threads": options.threads}
     if not options.llama_server:
         print("llama.cpp is absent: its columns are left out")
+    engine = Engine(store_bytes=STORE_BYTES)
     with ExitStack() as servers:
         asks = {"dicast": servers.enter_context(dicast_server(options.threads))}
         for place, column in enumerate(options.llama_model if options.llama_server else []):
             label, _, file = column.partition("=")
             server = llama_server(options.llama_server, file, options.threads, FIRST_PORT + place)
             asks[f"llama.cpp {label}"] = servers.enter_context(server)
+            if options.llama_bindings:
+                library = str(Path(options.llama_server).parent)
+                batch = llama_batch(options.llama_bindings, library, file, options.threads, engine)
+                asks[f"its batch API {label}"] = servers.enter_context(batch)
         results["requests_ms"] = requests(asks, options.runs)
-        results["decisions_per_s"] = {name: throughput(ask, options.seconds) for name, ask in asks.items()}
-    engine = Engine(store_bytes=STORE_BYTES)
+        results["decisions_per_s"] = throughputs(asks, options.seconds, options.runs)
     results["prefill_tokens_per_s"] = prefill(engine, 1000, options.runs)
     results["ms_per_question"] = per_question(engine, options.runs)
     results["growth"] = growth(engine)

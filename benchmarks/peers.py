@@ -1,9 +1,10 @@
-"""Servers that answer the same requests: dicast over gRPC, llama.cpp over its own /v1/systemone."""
+"""Who answers the same requests: dicast over gRPC, llama.cpp by its /v1/systemone and by its batch API."""
 
 from __future__ import annotations
 
 import itertools
 import json
+import os
 import subprocess
 import sys
 import threading
@@ -12,10 +13,11 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from statistics import median
 from typing import Any
 
-from decide import WORKLOADS, child, questions, timed
+from decide import WORKLOADS, Engine, child, questions, timed
 
 from dicast import Client, Letters, Options
 
@@ -50,6 +52,37 @@ def llama_server(program: str, model: str, threads: int, port: int) -> Iterator[
                 assert process.poll() is None, "llama-server ended"
                 time.sleep(0.1)
             yield lambda state, workload: _ask_http(base, state, workload)
+        finally:
+            process.terminate()
+
+
+@contextmanager
+def llama_batch(bindings: str, library: str, model: str, threads: int, engine: Engine) -> Iterator[Ask]:
+    """llama.cpp's batch API through llama-cpp-python, over a library of one's own; prompts are in tokens."""
+    command = [sys.executable, str(Path(__file__).parent / "llama_batch.py"), model, str(threads)]
+    there = {"PYTHONPATH": bindings, "LLAMA_CPP_LIB_PATH": library, "LD_LIBRARY_PATH": library}
+    turn = threading.Lock()
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=os.environ | there,
+        text=True,
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n", "the batch API did not start"
+
+        def ask(state: str, workload: str) -> None:
+            work = engine.work(state, questions(workload), BRACKET)
+            prompts = json.dumps([pass_.tokens for pass_ in work.rounds.next_round()])
+            with turn:
+                print(prompts, file=process.stdin, flush=True)
+                _answered(int(process.stdout.readline()))  # type: ignore[union-attr]
+
+        try:
+            yield ask
         finally:
             process.terminate()
 
@@ -89,14 +122,21 @@ def requests(asks: dict[str, Ask], runs: int) -> dict[str, Any]:
     }
 
 
-def throughput(ask: Ask, seconds: float) -> float:
-    """Decisions a second of eight clients with states of their own, W1's questions each."""
+def throughputs(asks: dict[str, Ask], seconds: float, runs: int) -> dict[str, float]:
+    """Decisions a second of eight clients with states of their own, W1's questions each; medians."""
+    rates: dict[str, list[float]] = {name: [] for name in asks}
+    for run, (name, ask) in itertools.product(range(runs), asks.items()):
+        rates[name].append(_throughput(ask, seconds, f"Run {run}."))
+    return {name: median(each) for name, each in rates.items()}
+
+
+def _throughput(ask: Ask, seconds: float, note: str) -> float:
     numbers, done = itertools.count(), itertools.count()
     end = time.monotonic() + seconds
 
     def work() -> None:
         while time.monotonic() < end:
-            ask(f"Message {next(numbers)}. " + WORKLOADS["W1"]["state"], "W1")
+            ask(f"{note} Message {next(numbers)}. " + WORKLOADS["W1"]["state"], "W1")
             next(done)
 
     threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
