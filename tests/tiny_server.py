@@ -32,6 +32,7 @@ from dicast_server.readouts.profile import STOCK, Profile
 from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue
 from dicast_server.service.host import Host
+from dicast_server.service.keys import Keys
 from dicast_server.service.limits import Limits
 from dicast_server.service.loading import Served
 from dicast_server.service.server import Address, Server
@@ -146,11 +147,14 @@ async def serving(
     deadlines: Deadlines | None = None,
     least_option_mass: float = 0.0,
     drain_s: float = 5.0,
+    keys: Keys | None = None,
 ) -> AsyncIterator[Running]:
     """Serve a tiny model on a free port of the loopback."""
     limits = limits or Limits()
     host = Host(load, in_flight=limits.in_flight, least_option_mass=least_option_mass)
-    server = Server(host, Catalogue(host, "/models/tiny"), limits, deadlines or Deadlines(), drain_s)
+    server = Server(
+        host, Catalogue(host, "/models/tiny"), limits, deadlines or Deadlines(), drain_s, keys=keys
+    )
     port = await server.listen(Address("127.0.0.1", 0))
     address = f"127.0.0.1:{port}"
     forwards: Forwards | None = None

@@ -54,6 +54,10 @@ class Settings(ModelSettings):
     work_mib: int | None = Field(
         None, ge=1, description="memory for states being read in MiB; default: an eighth of the memory"
     )
+    api_keys: Path | None = Field(
+        None,
+        description="file of `dicast key` lines; callers need one of its keys; default: nobody needs one",
+    )
     in_flight: int = Field(64, ge=1, le=100_000, description="requests that may wait or run at once")
     default_deadline: float = Field(60.0, gt=0, description="seconds for a call without a deadline")
     max_deadline: float = Field(600.0, gt=0, description="most seconds that a call may take")

@@ -15,6 +15,7 @@ _KNOWN = {
     "decide": ("dicast", "ask questions about a text or a JSON value"),
     "demo": ("dicast", "start engine and gateway, ask one request three ways, compare, stop"),
     "gateway": ("dicast-gateway", "serve /v1/systemone and /v1/decisions over HTTP"),
+    "key": ("dicast-server", "make an API key"),
     "models": ("dicast", "show the served models"),
     "prewarm": ("dicast", "have a state read and kept before it is asked about"),
     "profile": ("dicast-server", "measure what forwards cost on this machine"),

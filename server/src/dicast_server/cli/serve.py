@@ -14,6 +14,7 @@ from dicast_server.cli import arguments
 from dicast_server.config import Settings
 from dicast_server.engine import ENGINE_THREAD
 from dicast_server.engine.costs import Costs
+from dicast_server.service.keys import Keys
 
 
 def main(argv: list[str]) -> int:
@@ -21,10 +22,13 @@ def main(argv: list[str]) -> int:
     settings = arguments.read(Settings, argv)
     if settings is None:
         return 2
+    flag = "--costs"
     try:
         costs = Costs.read(settings.costs) if settings.costs is not None else None
+        flag = "--api-keys"
+        keys = Keys.read(settings.api_keys) if settings.api_keys is not None else None
     except ValueError as error:
-        print(f"dicast serve: --costs: {error}", file=sys.stderr)
+        print(f"dicast serve: {flag}: {error}", file=sys.stderr)
         return 2
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
@@ -36,7 +40,7 @@ def main(argv: list[str]) -> int:
     )
     if library.warning:
         log.warning("%s", library.warning)
-    code = asyncio.run(_serve(settings, costs))
+    code = asyncio.run(_serve(settings, costs, keys))
     if any(thread.name == ENGINE_THREAD for thread in threading.enumerate()):
         # A signal came while the model was loaded or fetched: that cannot be told to stop, and the
         # interpreter would wait for it.
@@ -46,7 +50,7 @@ def main(argv: list[str]) -> int:
     return code
 
 
-async def _serve(settings: Settings, costs: Costs | None) -> int:
+async def _serve(settings: Settings, costs: Costs | None, keys: Keys | None) -> int:
     from dicast_server.service.calls import Deadlines
     from dicast_server.service.catalogue import Catalogue
     from dicast_server.service.host import Host
@@ -76,6 +80,7 @@ async def _serve(settings: Settings, costs: Costs | None) -> int:
         limits,
         Deadlines(settings.default_deadline, settings.max_deadline),
         settings.drain,
+        keys=keys,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

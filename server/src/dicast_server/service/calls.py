@@ -60,12 +60,6 @@ def request_id(context: Context) -> str:
     return sent if sane else uuid.uuid4().hex
 
 
-def tenant(context: Context) -> str:
-    """Who a call is for, as x-dicast-tenant says; empty where it says nothing."""
-    metadata = context.invocation_metadata() or ()
-    return next((str(value) for key, value in metadata if key == "x-dicast-tenant"), "")
-
-
 @asynccontextmanager
 async def call(
     context: Context, method: str, timeout_s: float | None, log_level: int = logging.INFO

@@ -13,6 +13,7 @@ from dicast_server.readouts import letters
 from dicast_server.service import failures
 from dicast_server.service.calls import Context, call
 from dicast_server.service.host import Host, Status
+from dicast_server.service.keys import Callers
 from dicast_server.service.limits import Limits
 
 DEFAULT_ALIASES = ("jev-latest", "jev-preview")
@@ -64,15 +65,17 @@ class Catalogue:
 class ModelServicer(ModelServiceServicer):
     """Shows the models of a catalogue."""
 
-    def __init__(self, catalogue: Catalogue, limits: Limits) -> None:
+    def __init__(self, catalogue: Catalogue, limits: Limits, callers: Callers) -> None:
         self._catalogue = catalogue
         self._limits = limits
+        self._callers = callers
 
     async def ListModels(  # noqa: N802 - the contract's name
         self, request: pb.ListModelsRequest, context: Context
     ) -> pb.ListModelsResponse:
         """List the models, the default one first."""
         async with call(context, "ListModels", None, logging.DEBUG):
+            self._callers.tenant(context)
             return pb.ListModelsResponse(models=[self._describe(host) for host in self._catalogue.hosts])
         raise AssertionError("unreachable: the call was aborted")
 
@@ -81,6 +84,7 @@ class ModelServicer(ModelServiceServicer):
     ) -> pb.GetModelResponse:
         """Show one model by id or alias."""
         async with call(context, "GetModel", None, logging.DEBUG):
+            self._callers.tenant(context)
             return pb.GetModelResponse(model=self._describe(self._catalogue.find(request.name)))
         raise AssertionError("unreachable: the call was aborted")
 

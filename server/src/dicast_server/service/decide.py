@@ -16,10 +16,11 @@ from dicast.v1.decision_service_pb2_grpc import DecisionServiceServicer
 from dicast_server.decisions.answers import Answer
 from dicast_server.engine.reader import Kept, Prewarming, Tally, Work
 from dicast_server.service import failures
-from dicast_server.service.calls import Call, Context, Deadlines, as_failure, call, tenant
+from dicast_server.service.calls import Call, Context, Deadlines, as_failure, call
 from dicast_server.service.catalogue import Catalogue
 from dicast_server.service.failures import Violation
 from dicast_server.service.host import Host
+from dicast_server.service.keys import Callers
 from dicast_server.service.limits import Limits
 from dicast_server.service.messages import answer_message, usage_message
 from dicast_server.service.requests import read_prewarm, read_request
@@ -34,10 +35,11 @@ Result_co = TypeVar("Result_co", covariant=True)
 class DecisionServicer(DecisionServiceServicer):
     """Answers requests with the models of a catalogue."""
 
-    def __init__(self, catalogue: Catalogue, limits: Limits, deadlines: Deadlines) -> None:
+    def __init__(self, catalogue: Catalogue, limits: Limits, deadlines: Deadlines, callers: Callers) -> None:
         self._catalogue = catalogue
         self._limits = limits
         self._deadlines = deadlines
+        self._callers = callers
 
     async def Decide(  # noqa: N802 - the contract's name
         self, request: service_pb.DecideRequest, context: Context
@@ -45,8 +47,9 @@ class DecisionServicer(DecisionServiceServicer):
         """Answer all questions of one request."""
         response = service_pb.DecideResponse()
         async with call(context, "Decide", self._deadlines.of(context)) as this:
+            tenant = self._callers.tenant(context)
             answers: dict[int, pb.Answer] = {}
-            async with aclosing(self._decide(request, tenant(context), this)) as events:
+            async with aclosing(self._decide(request, tenant, this)) as events:
                 async for event in events:
                     if isinstance(event, pb.Answer):
                         answers[event.index] = event
@@ -60,8 +63,9 @@ class DecisionServicer(DecisionServiceServicer):
     ) -> AsyncIterator[service_pb.StreamDecideResponse]:
         """Answer any number of requests, each answer as soon as it is read."""
         async with call(context, "StreamDecide", None) as this:
+            tenant = self._callers.tenant(context)
             stream = _Stream(self._limits)
-            reading = asyncio.create_task(self._read_stream(request_iterator, stream, context, this))
+            reading = asyncio.create_task(self._read_stream(request_iterator, stream, context, tenant, this))
             # Also when the caller leaves while this generator is held up in a send.
             left: Any = partial(_cancel, reading)
             context.add_done_callback(left)
@@ -80,12 +84,13 @@ class DecisionServicer(DecisionServiceServicer):
         """Read a state and hold it in the store."""
         response = service_pb.PrewarmResponse()
         async with call(context, "Prewarm", self._deadlines.of(context)) as this:
+            tenant = self._callers.tenant(context)
             host = self._catalogue.find(request.model)
             planner = host.planner()
 
             def plan() -> Prewarming:
                 state, hold_s = read_prewarm(request, self._limits)
-                return planner.prewarm(state, hold_s, request.cache_salt, tenant(context))
+                return planner.prewarm(state, hold_s, request.cache_salt, tenant)
 
             async with _work(host, plan) as results:
                 async for result in results:
@@ -103,6 +108,7 @@ class DecisionServicer(DecisionServiceServicer):
         requests: AsyncIterator[service_pb.StreamDecideRequest],
         stream: _Stream,
         context: Context,
+        tenant: str,
         this: Call,
     ) -> None:
         """Take requests off a stream and answer them side by side, until its sender has closed it."""
@@ -113,7 +119,7 @@ class DecisionServicer(DecisionServiceServicer):
                         await stream.send_error(item.id, refusal, this.request_id)
                         continue
                     await stream.enter(item.id)
-                    tasks.create_task(self._answer_one(item, stream, context, this.request_id))
+                    tasks.create_task(self._answer_one(item, stream, context, tenant, this.request_id))
         finally:
             # A caller who left takes nothing out of a full outbox, where this would wait for ever.
             task = asyncio.current_task()
@@ -121,14 +127,19 @@ class DecisionServicer(DecisionServiceServicer):
                 await stream.outbox.put(None)
 
     async def _answer_one(
-        self, item: service_pb.StreamDecideRequest, stream: _Stream, context: Context, stream_id: str
+        self,
+        item: service_pb.StreamDecideRequest,
+        stream: _Stream,
+        context: Context,
+        tenant: str,
+        stream_id: str,
     ) -> None:
         this = Call(f"{stream_id}/{item.id}", time.monotonic())
         timeout_s = self._deadlines.of(context)
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                aclosing(self._decide(item.request, tenant(context), this)) as events,
+                aclosing(self._decide(item.request, tenant, this)) as events,
             ):
                 async for event in events:
                     await stream.send(item.id, event)

@@ -70,6 +70,11 @@ def model_not_found(name: str, known: Iterable[str]) -> Failure:
     )
 
 
+def unauthenticated(why: str) -> Failure:
+    """UNAUTHENTICATED: no key, or one that is not known."""
+    return Failure(grpc.StatusCode.UNAUTHENTICATED, "UNAUTHENTICATED", why)
+
+
 def overloaded(queued: int) -> Failure:
     """RESOURCE_EXHAUSTED: as many requests wait as may."""
     return Failure(

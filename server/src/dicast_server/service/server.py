@@ -20,6 +20,7 @@ from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue, ModelServicer
 from dicast_server.service.decide import DecisionServicer
 from dicast_server.service.host import Host, Status
+from dicast_server.service.keys import Callers, Keys
 from dicast_server.service.limits import Limits
 from dicast_server.service.malformed import MalformedMessages
 
@@ -50,14 +51,25 @@ class Server:
     """A gRPC server around one model's host."""
 
     def __init__(
-        self, host: Host, catalogue: Catalogue, limits: Limits, deadlines: Deadlines, drain_s: float = 30.0
+        self,
+        host: Host,
+        catalogue: Catalogue,
+        limits: Limits,
+        deadlines: Deadlines,
+        drain_s: float = 30.0,
+        *,
+        keys: Keys | None = None,
     ) -> None:
+        """`keys` are those that callers need; without them everybody may call."""
+        callers = Callers(keys)
         self._host = host
         self._drain_s = drain_s
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(interceptors=[MalformedMessages()], options=_options(limits))
-        add_DecisionServiceServicer_to_server(DecisionServicer(catalogue, limits, deadlines), self._server)
-        add_ModelServiceServicer_to_server(ModelServicer(catalogue, limits), self._server)
+        add_DecisionServiceServicer_to_server(
+            DecisionServicer(catalogue, limits, deadlines, callers), self._server
+        )
+        add_ModelServiceServicer_to_server(ModelServicer(catalogue, limits, callers), self._server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         names = (DECISION_SERVICE, MODEL_SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, self._server)
