@@ -176,8 +176,13 @@ PATHS: list[tuple[str, list[Any], str | None]] = [
         "questions[2].levels[1].description",
     ),
     ("questions[9].key", ["questions", 9, "key"], "questions[9]"),
-    ("options.cache_salt", ["options", "cache_salt"], "prompt_cache_key"),
-    ("options.temperature", ["options", "temperature"], "options.temperature"),
+    ("options.cache_salt", ["x_dicast", "cache_salt"], "prompt_cache_key"),
+    ("options.temperature", ["x_dicast", "temperature"], "x_dicast.temperature"),
+    (
+        "questions[1].readout.letters.style",
+        ["questions", "a.b[1]", "choice", "x_dicast", "readout", "letters", "style"],
+        "questions[1].x_dicast.readout.letters.style",
+    ),
     ("end_user", ["end_user"], "safety_identifier"),
 ]
 
@@ -200,12 +205,12 @@ def test_paths_are_translated(
     assert reply.status_code == 422
     first, second = reply.json()["detail"]
     assert first == {"loc": ["body", *loc], "msg": "is wrong", "type": reason.lower()}
-    assert second["loc"] == ["body", "options", "seed"]
+    assert second["loc"] == ["body", "x_dicast", "seed"]
     reply = http.post("/v1/decisions", json=DECISIONS)
     assert reply.status_code == 400
     error = reply.json()["error"]
     assert error["param"] == param
-    assert error["message"] == f"{param}: is wrong; options.seed: too"
+    assert error["message"] == f"{param}: is wrong; x_dicast.seed: too"
 
 
 def test_messages_speak_the_paths_of_the_dialect(http: httpx.Client, server: ScriptedServer) -> None:

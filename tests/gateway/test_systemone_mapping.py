@@ -63,6 +63,7 @@ questions {
     levels { description { json: "[\"x\"]" } }
   }
 }
+options { seed: 7 }
 """
 
 shared_client = settings(

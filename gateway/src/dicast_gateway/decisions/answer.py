@@ -6,6 +6,7 @@ from typing import Any
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway.settings import shown
 
 
 def to_json(request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> dict[str, Any]:
@@ -13,11 +14,16 @@ def to_json(request: service_pb.DecideRequest, response: service_pb.DecideRespon
     return {
         "model": response.summary.model,
         "answers": [
-            _answer(question, answer)
+            one(request, question, answer)
             for question, answer in zip(request.questions, response.answers, strict=True)
         ],
         "usage": _usage(response.summary.usage),
     }
+
+
+def one(request: service_pb.DecideRequest, question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
+    """One answer, with what the request's settings ask for beside it. Raises as `to_json` does."""
+    return {**_answer(question, answer), **shown(answer, request.options.detail)}
 
 
 def _answer(question: pb.Question, answer: pb.Answer) -> dict[str, Any]:

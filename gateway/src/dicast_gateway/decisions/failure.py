@@ -7,6 +7,7 @@ from starlette.responses import Response
 from dicast.jsontext import Path, show_path
 from dicast_gateway.errors import TABLE, GatewayError, Kind
 from dicast_gateway.reply import json_reply
+from dicast_gateway.settings import FIELD
 
 
 def to_response(problem: GatewayError) -> Response:
@@ -44,6 +45,8 @@ def locate(path: Path) -> Path:
             located = ("input", *[step for step in rest if isinstance(step, int)][:1])
         case ("options", "cache_salt", *_):
             located = ("prompt_cache_key",)
+        case ("options", *rest):
+            located = (FIELD, *rest)
         case ("end_user", *_):
             located = ("safety_identifier",)
         case _:
@@ -57,6 +60,8 @@ def _in_question(steps: list[str | int]) -> Path:
             return ("choices", *rest)
         case ["score", "levels", *rest]:
             return ("levels", *rest)
+        case ["readout", *rest]:
+            return (FIELD, "readout", *rest)
         case ["instructions" | "name" as field, *_]:
             return (field,)
         case _:

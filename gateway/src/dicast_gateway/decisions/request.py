@@ -15,6 +15,7 @@ from dicast_gateway.content import Shape, said
 from dicast_gateway.decisions.items import Input, to_state
 from dicast_gateway.decisions.parts import TAGS, Instructions, one_of, to_content, type_tag
 from dicast_gateway.errors import from_schema
+from dicast_gateway.settings import QuestionSettings, WithSettings
 
 
 def _check_value(node: Any) -> Any:
@@ -43,6 +44,7 @@ class Predicate(Shape):
     type: Literal["predicate"]
     instructions: Instructions
     name: str = ""
+    x_dicast: QuestionSettings | None = None
 
 
 class Choice(Shape):
@@ -52,6 +54,7 @@ class Choice(Shape):
     instructions: Instructions
     choices: list[Option]
     name: str = ""
+    x_dicast: QuestionSettings | None = None
 
 
 class Score(Shape):
@@ -61,6 +64,7 @@ class Score(Shape):
     instructions: Instructions
     levels: list[Level]
     name: str = ""
+    x_dicast: QuestionSettings | None = None
 
 
 Question = Annotated[
@@ -78,7 +82,7 @@ class PromptCacheOptions(Shape):
     ttl: Literal["30m"] = "30m"
 
 
-class Body(Shape):
+class Body(WithSettings):
     """A whole request."""
 
     model: str = ""
@@ -100,7 +104,7 @@ def read(tree: jsontext.Object) -> service_pb.DecideRequest:
         model=body.model,
         state=to_state(body.input),
         questions=[_question(index, question) for index, question in enumerate(body.questions)],
-        options=pb.DecideOptions(cache_salt=body.prompt_cache_key) if body.prompt_cache_key else None,
+        options=body.options(("prompt_cache_key", body.prompt_cache_key)),
         end_user=body.safety_identifier or "",
     )
 
@@ -128,6 +132,8 @@ def _question(index: int, asked: Question) -> pb.Question:
     question = pb.Question(key=str(index), instructions=to_content(asked.instructions))
     if said(asked, "name"):
         question.name = asked.name
+    if asked.x_dicast is not None and asked.x_dicast.readout is not None:
+        question.readout.CopyFrom(asked.x_dicast.readout.message())
     match asked:
         case Predicate():
             question.predicate.SetInParent()

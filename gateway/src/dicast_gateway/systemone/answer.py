@@ -8,6 +8,7 @@ from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.errors import GatewayError, Kind
+from dicast_gateway.settings import shown
 
 
 def to_json(request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> dict[str, Any]:
@@ -20,11 +21,16 @@ def to_json(request: service_pb.DecideRequest, response: service_pb.DecideRespon
     return {
         "model": response.summary.model,
         "answers": {
-            question.key: _answer(question, answer)
+            question.key: one(request, question, answer)
             for question, answer in zip(request.questions, response.answers, strict=True)
         },
         "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
     }
+
+
+def one(request: service_pb.DecideRequest, question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
+    """One answer, with what the request's settings ask for beside it. Raises as `to_json` does."""
+    return {**_answer(question, answer), **shown(answer, request.options.detail)}
 
 
 def _answer(question: pb.Question, answer: pb.Answer) -> dict[str, Any]:

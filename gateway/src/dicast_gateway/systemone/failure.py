@@ -11,6 +11,7 @@ from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.errors import TABLE, Fault, GatewayError
 from dicast_gateway.reply import json_reply
+from dicast_gateway.settings import FIELD
 
 _TAGS = {"predicate": "noul", "choice": "choice", "score": "score"}
 
@@ -35,6 +36,8 @@ def locate(path: Path, request: service_pb.DecideRequest) -> Path:
             return ("questions", question.key, *_in_question(question, rest))
         case ("state", *_):
             return ("state",)
+        case ("options", *rest):
+            return (FIELD, *rest)
         case _:
             return path
 
@@ -46,6 +49,8 @@ def _in_question(question: pb.Question, steps: list[str | int]) -> Path:
             return ()
         case ["instructions", *_]:
             inside: Path = ("instructions",)
+        case ["readout", *rest]:
+            inside = (FIELD, "readout", *rest)
         case ["predicate", "when_true" | "when_false" as outcome, *_]:
             inside = ("criteria", outcome.removeprefix("when_"))
         case ["choice", "options", int(index), *_] if index < len(question.choice.options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import NoneType
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
 
 from dicast import jsontext
@@ -13,6 +13,7 @@ from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.content import Content, Shape, said, to_content, to_state
 from dicast_gateway.errors import GatewayError, Kind, from_schema
+from dicast_gateway.settings import QuestionSettings, WithSettings
 
 
 def _expect(kinds: tuple[type, ...], wanted: str) -> BeforeValidator:
@@ -43,6 +44,7 @@ class Noul(Shape):
 
     type: Literal["noul"]
     instructions: Content | None = None
+    x_dicast: QuestionSettings | None = None
     criteria: Annotated[NoulCriteria | None, _expect((dict, NoneType), _NOUL)] = None
 
 
@@ -51,6 +53,7 @@ class Choice(Shape):
 
     type: Literal["choice"]
     instructions: Content | None = None
+    x_dicast: QuestionSettings | None = None
     criteria: Annotated[dict[str, Content | None], Field(min_length=1), _expect((dict,), _CHOICE)]
 
 
@@ -59,13 +62,14 @@ class Score(Shape):
 
     type: Literal["score"]
     instructions: Content | None = None
+    x_dicast: QuestionSettings | None = None
     criteria: Annotated[list[Content | None], Field(min_length=1), _expect((list,), _SCORE)]
 
 
 Question = Annotated[Noul | Choice | Score, Field(discriminator="type")]
 
 
-class Body(BaseModel):
+class Body(WithSettings):
     """A whole request. Unknown fields mean nothing here."""
 
     model_config = ConfigDict(strict=True, extra="ignore", frozen=True)
@@ -88,6 +92,7 @@ def read(tree: jsontext.Object) -> service_pb.DecideRequest:
         model=body.model,
         state=to_state(body.state),
         questions=[_question(key, question) for key, question in body.questions.items()],
+        options=body.options(),
     )
 
 
@@ -95,6 +100,8 @@ def _question(key: str, asked: Noul | Choice | Score) -> pb.Question:
     question = pb.Question(key=key)
     if said(asked, "instructions"):
         question.instructions.CopyFrom(to_content(asked.instructions))
+    if asked.x_dicast is not None and asked.x_dicast.readout is not None:
+        question.readout.CopyFrom(asked.x_dicast.readout.message())
     match asked:
         case Noul(criteria=criteria):
             question.predicate.CopyFrom(_predicate(criteria))

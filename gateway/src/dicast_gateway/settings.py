@@ -1,0 +1,167 @@
+"""`x_dicast`: our own settings in both dialects, and the names that other servers have for some of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
+
+from google.protobuf.json_format import MessageToDict
+from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from dicast import jsontext
+from dicast.jsontext import Path, show_path
+from dicast.v1 import decision_pb2 as pb
+from dicast_gateway.content import Shape
+from dicast_gateway.errors import GatewayError, Kind, invalid
+
+FIELD = "x_dicast"
+
+_STYLES = {
+    None: pb.LettersReadout.STYLE_UNSPECIFIED,
+    "plain": pb.LettersReadout.STYLE_PLAIN,
+    "bracket": pb.LettersReadout.STYLE_BRACKET,
+}
+_DETAILS = {
+    None: pb.DETAIL_LEVEL_UNSPECIFIED,
+    "none": pb.DETAIL_LEVEL_NONE,
+    "basic": pb.DETAIL_LEVEL_BASIC,
+    "full": pb.DETAIL_LEVEL_FULL,
+}
+_MOST = {"orders": 2**32 - 1, "seed": 2**64 - 1}
+
+
+def _whole(node: Any) -> Any:
+    """Parsed numbers are floats that keep their text: as whole numbers they may be of any size."""
+    if node is None or node == "auto":
+        return node
+    if not isinstance(node, jsontext.Number) or not node.is_integer_text or node < 0:
+        raise PydanticCustomError("whole_number", "Input should be a whole number from 0 on")
+    return int(node.text)
+
+
+Whole = Annotated[int | None, BeforeValidator(_whole)]
+
+
+class Letters(Shape):
+    """Settings of the letters readout."""
+
+    style: Literal["plain", "bracket"] | None = None
+
+
+class Readout(Shape):
+    """How a question is read."""
+
+    letters: Letters
+
+    def message(self) -> pb.Readout:
+        """As protobuf."""
+        return pb.Readout(letters=pb.LettersReadout(style=_STYLES[self.letters.style]))
+
+
+class Abstain(Shape):
+    """Below which certainty a question is refused."""
+
+    min_confidence: float = 0.0
+    min_option_mass: float = 0.0
+
+
+class QuestionSettings(Shape):
+    """`x_dicast` in a question."""
+
+    readout: Readout | None = None
+
+
+class Settings(Shape):
+    """`x_dicast` at the top. Null is as good as nothing."""
+
+    readout: Readout | None = None
+    orders: Whole = None
+    temperature: float | None = None
+    detail: Literal["none", "basic", "full"] | None = None
+    seed: Whole = None
+    cache_salt: str | None = None
+    abstain: Abstain | None = None
+    isolated: bool = False
+
+
+class Extra(Shape):
+    """The block of settings that an overlay of this contract has, as far as they mean something here."""
+
+    calibration_temperature: float | None = None
+    seed: Whole = None
+    detail: Literal["none", "basic", "full"] | None = None
+
+
+class WithSettings(Shape):
+    """A body that may hold settings, under our name and under those of others."""
+
+    x_dicast: Settings | None = None
+    extra: Extra | None = None
+    samples: Annotated[int | Literal["auto"] | None, BeforeValidator(_whole)] = None
+    seed: Whole = None
+    ask: Any = None
+
+    def options(self, cache_key: tuple[str, str | None] | None = None) -> pb.DecideOptions | None:
+        """The settings as protobuf, None where nothing was said.
+
+        `cache_key` is the dialect's own name for the cache salt, and what it says.
+
+        Raises:
+            GatewayError: the same thing is said twice, differently, or is not served.
+        """
+        if self.ask is not None:
+            message = "asking some of the questions is not served by this version: send those alone"
+            raise GatewayError(Kind.NOT_SUPPORTED, f"ask: {message}")
+        ours, extra = self.x_dicast or Settings(), self.extra or Extra()
+        samples = None if self.samples == "auto" else self.samples
+        key_name, key = cache_key or ("", None)
+        orders = _agreed(((FIELD, "orders"), ours.orders), (("samples",), samples))
+        seed = _agreed(((FIELD, "seed"), ours.seed), (("seed",), self.seed), (("extra", "seed"), extra.seed))
+        for name, value in (("orders", orders), ("seed", seed)):
+            if value is not None and value > _MOST[name]:
+                raise invalid((FIELD, name), f"is at most {_MOST[name]}", "too_large")
+        detail = _agreed(((FIELD, "detail"), ours.detail), (("extra", "detail"), extra.detail))
+        options = pb.DecideOptions(
+            readout=ours.readout.message() if ours.readout is not None else None,
+            orders=orders,
+            temperature=_agreed(
+                ((FIELD, "temperature"), ours.temperature),
+                (("extra", "calibration_temperature"), extra.calibration_temperature),
+            ),
+            detail=_DETAILS[detail],
+            seed=seed,
+            cache_salt=_agreed(((FIELD, "cache_salt"), ours.cache_salt), ((key_name,), key)),
+            abstain=pb.Abstain(**ours.abstain.model_dump()) if ours.abstain is not None else None,
+            isolated=ours.isolated,
+        )
+        return options if options.ByteSize() else None
+
+
+def _agreed(*said: tuple[Path, Any]) -> Any:
+    """The one value among several names for a thing; None where none says anything."""
+    claims: Sequence[tuple[Path, Any]] = [(path, value) for path, value in said if value is not None]
+    if not claims:
+        return None
+    (first, value), *others = claims
+    for path, other in others:
+        if other != value:
+            raise invalid(path, f"says something else than {show_path(first)}", "conflict")
+    return value
+
+
+def shown(answer: pb.Answer, detail: int) -> dict[str, Any]:
+    """What the settings ask for beside an answer: nothing, or the field `x_dicast`."""
+    if detail < pb.DETAIL_LEVEL_BASIC:
+        return {}
+    diagnostics = MessageToDict(
+        answer.diagnostics, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+    )
+    told: dict[str, Any] = {"diagnostics": diagnostics}
+    if answer.WhichOneof("kind") == "refused":
+        refused = answer.refused
+        told["refused"] = {
+            "reason": pb.RefusedAnswer.Reason.Name(refused.reason),
+            "message": refused.message,
+        }
+    return {FIELD: told}
