@@ -54,6 +54,11 @@ class Settings(ModelSettings):
     work_mib: int | None = Field(
         None, ge=1, description="memory for states being read in MiB; default: an eighth of the memory"
     )
+    copy_mib: int = Field(
+        512,
+        ge=0,
+        description="most MiB of a state's copies for the rows of a forward; a row alone always runs",
+    )
     api_keys: Path | None = Field(
         None,
         description="file of `dicast key` lines; callers need one of its keys; default: nobody needs one",

@@ -13,7 +13,6 @@ from mlx import nn
 from mlx_lm.models.cache import KVCache
 
 from dicast_server.decisions.passes import Pass, Scores
-from dicast_server.engine import reader as reader_module
 from dicast_server.engine.prefix import OpaquePrefix, SharedPrefix, empty_prefix
 from dicast_server.engine.reader import Kept, Prewarming, Reader, Tally, Work, alone
 from dicast_server.engine.store import PrefixStore
@@ -224,12 +223,11 @@ def test_caches_without_a_view_run_row_by_row_on_copies() -> None:
     assert "cannot be kept" in kept.reason
 
 
-def test_copies_of_the_prefix_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_of_the_prefix_are_bounded() -> None:
     prefix = tokens(100, 11)
     passes = passes_over(prefix, [4, 4, 4, 4])
     row = 104 * 2 * 2 * 16 * 4
-    monkeypatch.setattr(reader_module, "COPY_BYTES", 2 * row)
-    _, _, steps = read(Reader(LLAMA, LABELS[:8]), prefix, passes)
+    _, _, steps = read(Reader(LLAMA, LABELS[:8], copy_bytes=2 * row), prefix, passes)
     assert [len(step) for step in steps] == [0, 2, 2]
 
 

@@ -67,6 +67,7 @@ async def _serve(settings: Settings, costs: Costs | None, keys: Keys | None) -> 
             forward_tokens=settings.forward_tokens,
             store_bytes=settings.store_bytes(),
             work_bytes=settings.work_bytes(),
+            copy_bytes=settings.copy_mib * 1024 * 1024,
             threads=settings.threads,
             costs=costs,
         ),

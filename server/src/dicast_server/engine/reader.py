@@ -27,7 +27,7 @@ beyond it hardly less.
 """
 
 COPY_BYTES = 512 * 1024 * 1024
-"""The most bytes that one layer's copies for the rows of a forward may take."""
+"""The most bytes that one layer's copies for the rows of a forward may take, unless told otherwise."""
 
 Result_co = TypeVar("Result_co", covariant=True)
 Result = TypeVar("Result")
@@ -139,11 +139,13 @@ class Reader:
         *,
         threads: int = 1,
         costs: Costs | None = None,
+        copy_bytes: int = COPY_BYTES,
     ) -> None:
         """Check the head's path and the views on `probe`, a few token ids of labels.
 
         `threads` are those of a CPU that run a forward; tails are grouped by `costs`, by default those that
-        come with dicast for the device.
+        come with dicast for the device. The copies that a layer makes of a prefix for the rows of a forward
+        take at most `copy_bytes`.
 
         Raises:
             ValueError: tails give something else than full forwards, whichever way they are run.
@@ -159,6 +161,7 @@ class Reader:
         # What one token and what one forward leaves, from prefixes of one and of two tokens.
         one, two = (self._extend(empty, probe[:tokens]).nbytes for tokens in (1, 2))
         self.footprint = Footprint(two - one, 2 * one - two, forward_tokens)
+        self._copy_bytes = copy_bytes
         self.costs = costs or Costs.shipped("cpu" if mx.default_device() == mx.cpu else "gpu")
         self._cost = functools.cache(self.costs.of)
         self.store = store or PrefixStore(0, lambda: 0.0)
@@ -257,7 +260,7 @@ class Reader:
             self.forward_tokens,
             self._cost,
             self.head.pads,
-            lambda rows, width: rows * prefix.row_bytes(width) <= COPY_BYTES,
+            lambda rows, width: rows * prefix.row_bytes(width) <= self._copy_bytes,
         )
 
     def _run(

@@ -11,7 +11,7 @@ from pathlib import Path
 from dicast_server import blas
 from dicast_server.engine.costs import Costs
 from dicast_server.engine.machinery import Machinery, machinery
-from dicast_server.engine.reader import FORWARD_TOKENS, Reader
+from dicast_server.engine.reader import COPY_BYTES, FORWARD_TOKENS, Reader
 from dicast_server.engine.store import PrefixStore
 from dicast_server.models import ModelRefused
 from dicast_server.models.load import LoadedModel, load
@@ -60,13 +60,15 @@ def load_served(
     forward_tokens: int = FORWARD_TOKENS,
     store_bytes: int = 0,
     work_bytes: int | None = None,
+    copy_bytes: int = COPY_BYTES,
     threads: int | None = None,
     costs: Costs | None = None,
 ) -> Served:
     """Load a model by folder, file or name; `profile` overrides the one that its id matches.
 
-    `store_bytes` is the budget of kept prefixes, `work_bytes` that of what is being read; `costs` replaces
-    the device's own table.
+    `store_bytes` is the budget of kept prefixes, `work_bytes` that of what is being read,
+    `copy_bytes` that of the copies a layer makes for the rows of a forward; `costs` replaces the device's own
+    table.
 
     Raises:
         ModelRefused: with one sentence that says why.
@@ -85,6 +87,7 @@ def load_served(
             store,
             threads=library.threads or 1,
             costs=costs,
+            copy_bytes=copy_bytes,
         )
     except ValueError as error:
         raise ModelRefused(f"{model.source} cannot be read in parts: {error}.") from error
