@@ -35,6 +35,7 @@ SERVED = [
     "number_state/bracket",
     "bool_state/bracket",
     "letters_52/bracket",
+    "composed_60/bracket",
     "score_12/bracket",
     "score_nonstring_levels/bracket",
 ]
@@ -166,8 +167,34 @@ def test_one_sided_criteria_use_the_default_for_the_other_side() -> None:
 
 
 def test_more_options_than_letters_are_refused() -> None:
-    with pytest.raises(ValueError, match="53 options"):
-        decide("s", [ask(Choice(tuple(Option(str(n)) for n in range(53))))])
+    with pytest.raises(ValueError, match="2705 options"):
+        decide("s", [ask(Choice(tuple(Option(str(n)) for n in range(52 * 52 + 1))))])
+
+
+@given(st.integers(2, 300))
+def test_options_without_letters_enough_are_read_in_even_chunks(count: int) -> None:
+    options = Choice(tuple(Option(f"o{n}") for n in range(count)))
+    (answer,), rounds = decide("s", [ask(options)])
+    chunks = -(-count // 52)
+    assert [len(each) for each in rounds] == ([1] if chunks == 1 else [chunks, 1])
+    assert isinstance(answer.kind, ChoiceAnswer)
+    assert len(answer.kind.probabilities) == count
+    assert math.fsum(answer.kind.probabilities) == pytest.approx(1)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=53, max_size=120))
+def test_chunks_change_nothing_where_an_options_score_is_its_own(scores: list[float]) -> None:
+    reads = Letters("s", STOCK).read(ask(Choice(tuple(Option(str(n)) for n in range(len(scores))))), 1.0)
+    prompts = next(reads)
+    reading: Any = None
+    try:
+        while True:
+            prompts = reads.send(
+                tuple(Scores(tuple(scores[option] for option in p.options), 1.0) for p in prompts)
+            )
+    except StopIteration as end:
+        reading = end.value
+    assert reading.probabilities == pytest.approx(softmax(scores, 1.0), rel=1e-9)
 
 
 def test_a_score_that_is_not_finite_refuses_its_question_alone() -> None:

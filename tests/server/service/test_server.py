@@ -279,7 +279,7 @@ async def test_the_model_describes_itself() -> None:
     assert model.status == model_pb.Model.STATUS_READY
     assert list(model.aliases) == ["jev-latest", "jev-preview"]
     assert model.limits.context_tokens == CONTEXT
-    assert (model.limits.questions, model.limits.options, model.limits.levels) == (400, 52, 10)
+    assert (model.limits.questions, model.limits.options, model.limits.levels) == (400, 255, 10)
     assert list(model.readouts) == ["letters"]
     assert model.profile.prompt_version == "letters-1-plain-json"
     assert model.self_check.asked == 6
@@ -432,6 +432,29 @@ async def test_request_ids_come_back() -> None:
             assert returned == reply.summary.request_id
             assert (returned == sent) == kept
             assert returned
+
+
+async def test_more_options_than_letters_are_read_in_two_rounds() -> None:
+    async with serving() as running:
+        values = [f"o{n}" for n in range(60)]
+        message = request(choice("many", values))
+        message.options.detail = pb.DETAIL_LEVEL_FULL
+        (answer,) = (await running.decisions.Decide(message)).answers
+        assert [each.value.string_value for each in answer.choice.probabilities] == values
+        assert math.fsum(each.probability for each in answer.choice.probabilities) == pytest.approx(1)
+        assert answer.diagnostics.passes == 3
+        best = max(answer.choice.probabilities, key=lambda each: each.probability)
+        assert answer.choice.value == best.value
+
+
+async def test_a_second_round_that_would_not_fit_is_refused_before_the_first() -> None:
+    async with serving() as running:
+        # Each chunk has one long option, so that the winners may be longer than any chunk.
+        long = "x" * (CONTEXT // 3)
+        values = [long + str(n) if n % 30 == 0 else f"o{n}" for n in range(150)]
+        code, info, _ = await refusal(running.decisions.Decide(request(choice("many", values))))
+        assert (code, info.reason) == (grpc.StatusCode.INVALID_ARGUMENT, "CONTEXT_EXCEEDED")
+        assert running.gate.count == 0
 
 
 async def test_a_prompt_that_does_not_fit_into_memory_is_refused_before_it_queues() -> None:

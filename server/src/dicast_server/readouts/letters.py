@@ -1,7 +1,8 @@
 """The letters readout: options under letters, and the letters' scores at the reply's first token.
 
 The protocol is OpenJev's: one user message a question, `State:`, `Question:`, `Options:` and a closing
-line that asks for a letter. The probabilities are the softmax over exactly the listed letters.
+line that asks for a letter. The probabilities are the softmax over exactly the listed letters. More options
+than letters are read in chunks, and then the chunks' winners against each other.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from dicast_server.readouts.profile import OptionStyle, Profile
 
 NAME = "letters"
 LETTERS = tuple(ascii_uppercase + ascii_lowercase)
-MAX_OPTIONS = len(LETTERS)
+MAX_OPTIONS = len(LETTERS) ** 2
+"""Chunks of as many as there are letters, and as many chunks."""
 
 DEFAULT_INSTRUCTIONS = {
     "predicate": "Is the statement true?",
@@ -40,25 +42,45 @@ class Letters:
         self._style = style or profile.style
 
     def read(self, question: Question, temperature: float) -> Reads:
-        """Yield the question's prompt, receive its scores, end with the reading.
+        """Yield the prompts of a round, receive their scores, end with the reading.
 
-        Scores are divided by `temperature` (> 0). Raises ValueError past MAX_OPTIONS options.
+        Scores are divided by `temperature` (> 0). With more options than letters a second round asks for the
+        best of the chunks' winners; an option's probability is then its winner's in that round times its
+        own over its winner's in its chunk, normalised. That is exact where an option's score against others
+        does not depend on what else is listed. Raises ValueError past MAX_OPTIONS options.
         """
         lines = option_lines(question, self._profile.wording)
-        if len(lines) > MAX_OPTIONS:
-            raise ValueError(f"{len(lines)} options have no letters: there are {MAX_OPTIONS}")
-        labels = LETTERS[: len(lines)]
-        prompt = Prompt(
-            message(self._state, _instructions(question, self._profile.wording), lines, self._style),
-            labels,
-            tuple(range(len(lines))),
-        )
-        (scores,) = yield (prompt,)
-        probabilities = softmax(scores.values, temperature)
+        chunks = _chunks(len(lines))
+        scores = yield tuple(self._prompt(question, lines, chunk) for chunk in chunks)
+        parts = [softmax(each.values, temperature) for each in scores]
+        if len(chunks) > 1:
+            tops = [max(part) for part in parts]
+            winners = [chunk[part.index(top)] for chunk, part, top in zip(chunks, parts, tops, strict=True)]
+            (last,) = yield (self._prompt(question, lines, winners),)
+            among = softmax(last.values, temperature)
+            raw = [p * w / top for part, w, top in zip(parts, among, tops, strict=True) for p in part]
+            total = math.fsum(raw)
+            return Reading(tuple(value / total for value in raw))
+        (probabilities,) = parts
         if isinstance(question.type, Predicate):
             true = predicate_probability(probabilities[0], self._profile)
             probabilities = (true, 1.0 - true)
         return Reading(probabilities)
+
+    def longest_later(self, question: Question) -> Prompt | None:
+        """A prompt as long as one of the second round can be, in letters; None where there is no second."""
+        lines = option_lines(question, self._profile.wording)
+        chunks = _chunks(len(lines))
+        if len(chunks) == 1:
+            return None
+        longest = [max(chunk, key=lambda option: len("".join(lines[option]))) for chunk in chunks]
+        return self._prompt(question, lines, longest)
+
+    def _prompt(self, question: Question, lines: Sequence[tuple[str, str]], options: Sequence[int]) -> Prompt:
+        listed = [lines[option] for option in options]
+        instructions = _instructions(question, self._profile.wording)
+        text = message(self._state, instructions, listed, self._style)
+        return Prompt(text, LETTERS[: len(options)], tuple(options))
 
 
 def state_message(state: str) -> str:
@@ -93,6 +115,14 @@ def option_lines(question: Question, wording: Wording) -> list[tuple[str, str]]:
         descriptions = [wording.description(option.description) for option in type_.options]
         return list(zip(option_names(type_), descriptions, strict=True))
     return [(str(index), wording.level(level)) for index, level in enumerate(type_.levels)]
+
+
+def _chunks(options: int) -> list[range]:
+    """Options by their place, cut as evenly as they go into chunks that have letters enough."""
+    if options > MAX_OPTIONS:
+        raise ValueError(f"{options} options are too many: {MAX_OPTIONS} can be read")
+    size = math.ceil(options / math.ceil(options / len(LETTERS)))
+    return [range(start, min(start + size, options)) for start in range(0, options, size)]
 
 
 def softmax(scores: Sequence[float], temperature: float) -> tuple[float, ...]:

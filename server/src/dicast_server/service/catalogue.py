@@ -165,7 +165,7 @@ class ModelServicer(ModelServiceServicer):
         return pb.Limits(
             context_tokens=host.served.context if host.served is not None else 0,
             questions=limits.questions,
-            options=min(limits.options, letters.MAX_OPTIONS),
+            options=limits.options,
             levels=limits.levels,
             orders=1,
             message_bytes=limits.message_bytes,

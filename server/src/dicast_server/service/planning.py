@@ -74,6 +74,12 @@ class Planner:
         ]
         decision = Decision(planned, self.compile, request.abstain, self._check_pass)
         longest = max(len(pass_.tokens) for pass_ in decision.prepare())
+        for asked in request.questions:
+            # Before the first forward, so that nothing is half done.
+            later = readouts[asked.style].longest_later(asked.question)
+            for pass_ in self.compile([later] if later is not None else []):
+                self._check_pass(asked.question, pass_)
+                longest = max(longest, len(pass_.tokens))
         salt = self._salt(tenant, request.cache_salt)
         return Work(prefix, decision, request.isolated, salt, self.bytes_of(longest))
 

@@ -17,7 +17,6 @@ from dicast_server.decisions.questions import (
     QuestionType,
     Score,
 )
-from dicast_server.readouts import letters
 from dicast_server.readouts.profile import OptionStyle
 from dicast_server.service.contents import Faults, StateContent, read_content, read_state
 from dicast_server.service.limits import Limits
@@ -200,10 +199,6 @@ def _read_choice(choice: pb.Choice, path: str, limits: Limits, faults: Faults) -
         faults.limit(f"{path}.options", f"has {_counted(count, 'option')}; a choice needs 2 at least")
     elif count > limits.options:
         faults.limit(f"{path}.options", f"has {count} options; at most {limits.options} are read")
-    elif count > letters.MAX_OPTIONS:
-        faults.limit(
-            f"{path}.options", f"has {count} options; the letters readout takes {letters.MAX_OPTIONS} at most"
-        )
     values: dict[tuple[str, str | bool], int] = {}
     options: list[Option] = []
     for index, option in enumerate(choice.options[: limits.options]):
