@@ -101,7 +101,11 @@ def tiny_llama(**more: Any) -> Any:
 
 
 def load_tiny(
-    profile: Profile = STOCK, tokenizer: Any = None, work_bytes: int | None = None, model: Any = None
+    profile: Profile = STOCK,
+    tokenizer: Any = None,
+    work_bytes: int | None = None,
+    model: Any = None,
+    context: int = CONTEXT,
 ) -> Served:
     """Serve a random llama, or another model, with a byte-level tokenizer."""
     frame = PromptFrame.from_template(tokenizer or tiny_models.qwen_like())
@@ -110,7 +114,7 @@ def load_tiny(
     model = model or tiny_llama()
     store = PrefixStore(STORE_BYTES, time.monotonic)
     reader = Reader(model, list(found.values())[:8], 128, store)
-    loaded = LoadedModel("tiny", "llama", model, frame, CONTEXT, 1000, "hash", "float32", "tiny")
+    loaded = LoadedModel("tiny", "llama", model, frame, context, 1000, "hash", "float32", "tiny")
     return Served(reader, loaded, machinery(reader, blas.ensure()), profile, found, work_bytes)
 
 

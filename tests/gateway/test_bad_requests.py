@@ -314,16 +314,6 @@ def test_images_are_refused_by_name(http: httpx.Client, server: ScriptedServer) 
     assert http.post("/v1/systemone", json={**one(NOUL), "assets": None}).status_code == 200
 
 
-@pytest.mark.parametrize("route", ["/v1/systemone", "/v1/decisions"])
-def test_compressed_bodies_are_refused_by_name(
-    http: httpx.Client, server: ScriptedServer, route: str
-) -> None:
-    reply = http.post(route, content=b"\x28\xb5\x2f\xfd", headers={"content-encoding": "zstd"})
-    assert reply.status_code == 415
-    assert "zstd" in reply.text
-    assert not server.requests
-
-
 @pytest.mark.parametrize("value", ["soon", "-1", "0", "nan", "inf", ""])
 def test_nonsense_timeouts(http: httpx.Client, server: ScriptedServer, value: str) -> None:
     headers = {"x-request-timeout": value}

@@ -1,31 +1,29 @@
-"""The body of a request: read under a limit, parsed without losing anything."""
+"""The body of a request: read and decompressed under a limit, parsed without losing anything."""
 
 from __future__ import annotations
 
 from starlette.requests import Request
 
 from dicast import jsontext
+from dicast_gateway.codings import decompress, read_codings, too_large
 from dicast_gateway.errors import GatewayError, Kind, gone, invalid
 
 
 async def read_body(http: Request, limit: int) -> bytes:
-    """The bytes of a body. Nothing is read of one that says it is too large.
+    """The bytes of a body, decompressed. Nothing is read of one that says it is too large.
+
+    Both the bytes on the wire and what they expand to are held to `limit`.
 
     Raises:
-        GatewayError: too large, compressed, or the client is gone.
+        GatewayError: too large, in an unknown coding, damaged, or the client is gone.
     """
-    encoding = http.headers.get("content-encoding", "identity").strip().lower()
-    if encoding not in ("", "identity"):
-        raise GatewayError(
-            Kind.ENCODING,
-            f"Content-Encoding {encoding[:40]!r} is not understood: send the body uncompressed.",
-        )
+    codings = read_codings(http.headers.getlist("content-encoding"))
     if http.headers.get("content-type", "").lower().startswith("multipart/"):
         raise GatewayError(
             Kind.NOT_SUPPORTED, "Images are not served yet: send the request as application/json."
         )
     if int(http.headers.get("content-length", 0)) > limit:
-        raise _too_large(limit)
+        raise too_large(limit)
 
     body = bytearray()
     while True:
@@ -34,9 +32,9 @@ async def read_body(http: Request, limit: int) -> bytes:
             raise gone()
         body += message.get("body", b"")
         if len(body) > limit:
-            raise _too_large(limit)
+            raise too_large(limit)
         if not message.get("more_body", False):
-            return bytes(body)
+            return await decompress(bytes(body), codings, limit)
 
 
 def parse_body(body: bytes, state: str) -> jsontext.Object:
@@ -63,7 +61,3 @@ def parse_body(body: bytes, state: str) -> jsontext.Object:
 def repeated_key(path: jsontext.Path) -> GatewayError:
     """The problem of a key that occurs twice where only one of the two can count."""
     return invalid(path, f"the key {str(path[-1])[:80]!r} occurs twice", "repeated_key")
-
-
-def _too_large(limit: int) -> GatewayError:
-    return GatewayError(Kind.TOO_LARGE, f"The request body has more than {limit} bytes.")
