@@ -58,7 +58,14 @@ def test_a_taken_port_is_one_sentence() -> None:
 
 @pytest.mark.parametrize(
     "flags",
-    [["--grpc-port", "x"], ["--nope"], ["--model", "/no/such/file.gguf"], ["x"], ["--costs", "no.json"], ["--api-keys", "none"]],
+    [
+        ["--grpc-port", "x"],
+        ["--nope"],
+        ["--model", "/no/such/file.gguf"],
+        ["x"],
+        ["--costs", "no.json"],
+        ["--api-keys", "none"],
+    ],
 )
 def test_a_usage_error_is_one_sentence(flags: list[str]) -> None:
     with serve(*flags) as process:

@@ -19,6 +19,7 @@ from grpc_status import rpc_status
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
+from dicast.v1 import error_pb2
 from dicast.v1 import model_service_pb2 as model_pb
 from dicast.v1.decision_service_pb2_grpc import (
     DecisionServiceServicer,
@@ -30,6 +31,10 @@ from dicast_gateway.config import Settings
 
 Script = Callable[
     [service_pb.DecideRequest, grpc.aio.ServicerContext[Any, Any]], Awaitable[service_pb.DecideResponse]
+]
+StreamScript = Callable[
+    [service_pb.DecideRequest, grpc.aio.ServicerContext[Any, Any]],
+    AsyncIterator[pb.Answer | pb.DecideSummary | error_pb2.DecideError],
 ]
 
 MODEL = model_pb.Model(
@@ -56,14 +61,12 @@ class ScriptedServer(DecisionServiceServicer, ModelServiceServicer):
         self.entered = threading.Event()
         self.cancelled = threading.Event()
         self.script: Script = uniform
+        self.stream_script: StreamScript = self.as_decided
         self.models = [MODEL]
         self.model_failure: status_pb2.Status | None = None
 
     async def Decide(self, request: service_pb.DecideRequest, context: Any) -> service_pb.DecideResponse:  # noqa: N802
-        self.requests.append(request)
-        self.metadata.append({key: value for key, value in context.invocation_metadata()})
-        self.deadlines.append(context.time_remaining())
-        self.entered.set()
+        self._record(request, context)
         try:
             return await self.script(request, context)
         except asyncio.CancelledError:
@@ -78,8 +81,38 @@ class ScriptedServer(DecisionServiceServicer, ModelServiceServicer):
             await context.abort_with_status(rpc_status.to_status(self.model_failure))
         return model_pb.GetModelResponse(model=self.models[0])
 
-    def StreamDecide(self, request_iterator: Any, context: Any) -> Any:  # noqa: N802
-        raise NotImplementedError
+    async def StreamDecide(self, request_iterator: Any, context: Any) -> Any:  # noqa: N802
+        try:
+            # Everything is read before anything is said: it ends only where the sender closes its side.
+            items = [item async for item in request_iterator]
+            for item in items:
+                self._record(item.request, context)
+                async for event in self.stream_script(item.request, context):
+                    match event:
+                        case pb.Answer():
+                            yield service_pb.StreamDecideResponse(id=item.id, answer=event)
+                        case pb.DecideSummary():
+                            yield service_pb.StreamDecideResponse(id=item.id, summary=event)
+                        case error_pb2.DecideError():
+                            yield service_pb.StreamDecideResponse(id=item.id, error=event)
+        except asyncio.CancelledError:
+            self.cancelled.set()
+            raise
+
+    async def as_decided(
+        self, request: service_pb.DecideRequest, context: Any
+    ) -> AsyncIterator[pb.Answer | pb.DecideSummary]:
+        """What `script` says, answer by answer."""
+        response = await self.script(request, context)
+        for answer in response.answers:
+            yield answer
+        yield response.summary
+
+    def _record(self, request: service_pb.DecideRequest, context: Any) -> None:
+        self.requests.append(request)
+        self.metadata.append({key: value for key, value in context.invocation_metadata()})
+        self.deadlines.append(context.time_remaining())
+        self.entered.set()
 
     def Prewarm(self, request: Any, context: Any) -> Any:  # noqa: N802
         raise NotImplementedError

@@ -320,3 +320,14 @@ def test_the_gateway_starts_without_its_server(loop: Loop) -> None:
             while http.get("/readyz").status_code != 200 and time.monotonic() < last:
                 time.sleep(0.05)
             assert http.post("/v1/systemone", json=BODY).status_code == 200
+
+
+@pytest.mark.parametrize("name", ["x-api-key", "api-key", "API-Key"])
+def test_a_key_may_stand_where_other_clients_put_it(
+    http: httpx.Client, server: ScriptedServer, name: str
+) -> None:
+    assert http.post("/v1/systemone", json=BODY, headers={name: "k"}).status_code == 200
+    assert server.metadata[0]["authorization"] == "Bearer k"
+    headers = {name: "k", "authorization": "Bearer own"}
+    assert http.post("/v1/systemone", json=BODY, headers=headers).status_code == 200
+    assert server.metadata[1]["authorization"] == "Bearer own"

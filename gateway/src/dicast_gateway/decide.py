@@ -1,46 +1,29 @@
-"""One decision over HTTP: body in, one call to the server, JSON out."""
+"""One decision over HTTP: body in, one call to the server, JSON or events out."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from typing import Any, Protocol
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive
 
-from dicast.jsontext import Object, Path
 from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway.accept import wants_events
 from dicast_gateway.body import parse_body, read_body
 from dicast_gateway.config import DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S
+from dicast_gateway.dialect import Dialect
 from dicast_gateway.engine import Engine
 from dicast_gateway.errors import GatewayError, invalid
+from dicast_gateway.events import EventReply, event_stream
 from dicast_gateway.reply import json_reply
 
 _LARGE_BODY = 64 * 1024
 _PASSED_ON = ("authorization", "x-dicast-tenant")
-
-
-class Dialect(Protocol):
-    """What a JSON dialect has to say. It relabels; it decides nothing."""
-
-    path: str
-    """Path of its route."""
-    state: str
-    """Field of its body that holds the state."""
-
-    def read(self, body: Object) -> service_pb.DecideRequest:
-        """The request in a body. Raises GatewayError where its shape is wrong."""
-
-    def answer(self, request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> Any:
-        """The JSON of an answered request. Raises GatewayError where the dialect has no form for it."""
-
-    def locate(self, path: Path, request: service_pb.DecideRequest) -> Path:
-        """The JSON path of a protobuf field."""
-
-    def failure(self, problem: GatewayError) -> Response:
-        """A problem in this dialect's shape."""
+_OTHER_KEYS = ("x-api-key", "api-key")
+"""Where some clients put an API key, which counts if there is no authorization."""
 
 
 async def decide(http: Request, dialect: Dialect, engine: Engine, max_body_bytes: int) -> Response:
@@ -49,8 +32,13 @@ async def decide(http: Request, dialect: Dialect, engine: Engine, max_body_bytes
         timeout_s = read_timeout(http)
         body = await read_body(http, max_body_bytes)
         request = await _read(body, dialect)
+        metadata = call_metadata(http)
+        if wants_events(http.headers.getlist("accept")):
+            left = partial(departure, http.receive)
+            events = event_stream(dialect, request, engine, timeout_s=timeout_s, metadata=metadata, left=left)
+            return EventReply(events, dialect)
         try:
-            response = await engine.decide(request, timeout_s, call_metadata(http), departure(http.receive))
+            response = await engine.decide(request, timeout_s, metadata, departure(http.receive))
         except GatewayError as problem:
             raise problem.relocated(lambda path: dialect.locate(path, request)) from problem
         return json_reply(dialect.answer(request, response))
@@ -83,13 +71,13 @@ def read_timeout(http: Request) -> float:
 
 def call_metadata(http: Request) -> list[tuple[str, str]]:
     """The metadata of the call that answers an HTTP request."""
-    metadata = [("x-request-id", str(http.state.request_id))]
-    for name in _PASSED_ON:
-        value = http.headers.get(name)
-        # Metadata is ASCII. No key and no tenant has another character, so leaving it out changes nothing.
-        if value is not None and value.isascii() and value.isprintable():
-            metadata.append((name, value))
-    return metadata
+    headers = {name: value for name in _PASSED_ON if (value := http.headers.get(name)) is not None}
+    for name in _OTHER_KEYS:
+        if "authorization" not in headers and (key := http.headers.get(name)) is not None:
+            headers["authorization"] = f"Bearer {key}"
+    # Metadata is ASCII. No key and no tenant has another character, so leaving it out changes nothing.
+    passed = [(name, value) for name, value in headers.items() if value.isascii() and value.isprintable()]
+    return [("x-request-id", str(http.state.request_id)), *passed]
 
 
 async def departure(receive: Receive) -> None:

@@ -1,9 +1,9 @@
-"""The dicast server as the gateway sees it: one channel, three questions."""
+"""The dicast server as the gateway sees it: one channel, and what is asked over it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -11,13 +11,15 @@ from typing import Any, Literal, TypeVar
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast.v1 import model_service_pb2 as model_pb
 from dicast.v1.decision_service_pb2_grpc import DecisionServiceStub
 from dicast.v1.model_service_pb2_grpc import ModelServiceStub
-from dicast_gateway.errors import GatewayError, Kind, from_rpc, gone
+from dicast_gateway.errors import GatewayError, Kind, from_rpc, from_stream, gone, internal
 
 Metadata = Sequence[tuple[str, str]]
+Event = pb.Answer | pb.DecideSummary
 _Response = TypeVar("_Response")
 
 _MIB = 1024 * 1024
@@ -65,6 +67,49 @@ class Engine:
         """Ask, and take the question back as soon as `left` is done: nobody waits for the answer then."""
         call = self._decisions.Decide(request, timeout=timeout_s, metadata=tuple(metadata))
         return await _answer(call, left)
+
+    async def stream(
+        self,
+        request: service_pb.DecideRequest,
+        timeout_s: float,
+        metadata: Metadata,
+        left: Awaitable[None],
+        pause_s: float,
+    ) -> AsyncGenerator[Event | None]:
+        """Ask, and yield each answer as it is read, then the summary; None after every `pause_s` of silence.
+
+        The next message is taken from the server when the next one is asked for. The question is taken back
+        as soon as `left` is done, and when the generator is closed.
+        """
+        # The iterator's end closes the sending side.
+        requests = iter([service_pb.StreamDecideRequest(id="1", request=request)])
+        call = self._decisions.StreamDecide(requests, timeout=timeout_s, metadata=tuple(metadata))
+        leaving = asyncio.ensure_future(left)
+        reading = asyncio.ensure_future(_next(call))
+        try:
+            while True:
+                await asyncio.wait({reading, leaving}, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+                if leaving.done():
+                    raise gone()
+                if not reading.done():
+                    yield None
+                    continue
+                event = _event(reading.result())
+                if isinstance(event, pb.DecideSummary):
+                    # The call ends by itself now. Ended by us, the server's log would call it cancelled.
+                    reading = asyncio.ensure_future(_next(call))
+                    await asyncio.wait({reading, leaving}, return_when=asyncio.FIRST_COMPLETED)
+                    yield event
+                    return
+                yield event
+                reading = asyncio.ensure_future(_next(call))
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc(error) from error
+        finally:
+            call.cancel()
+            reading.cancel()
+            leaving.cancel()
+            await asyncio.gather(reading, leaving, return_exceptions=True)
 
     async def prewarm(
         self, request: service_pb.PrewarmRequest, timeout_s: float, metadata: Metadata, left: Awaitable[None]
@@ -152,6 +197,27 @@ async def _answer(call: grpc.aio.UnaryUnaryCall[Any, _Response], left: Awaitable
 
 async def _result(call: Awaitable[_Response]) -> _Response:
     return await call
+
+
+async def _next(
+    call: grpc.aio.StreamStreamCall[Any, service_pb.StreamDecideResponse],
+) -> service_pb.StreamDecideResponse:
+    """The next message; an empty one where the server ended the stream."""
+    message: Any = await call.read()
+    return service_pb.StreamDecideResponse() if message is grpc.aio.EOF else message
+
+
+def _event(message: service_pb.StreamDecideResponse) -> Event:
+    """What a message says. Raises GatewayError: the request failed, or its summary never came."""
+    match message.WhichOneof("event"):
+        case "answer":
+            return message.answer
+        case "summary":
+            return message.summary
+        case "error":
+            raise from_stream(message.error)
+        case _:
+            raise internal()
 
 
 def _unready(problem: GatewayError) -> Readiness:

@@ -15,6 +15,7 @@ from grpc_status import rpc_status
 from pydantic import ValidationError
 
 from dicast.jsontext import Path, show_path
+from dicast.v1 import error_pb2
 
 ERROR_DOMAIN = "dicast"
 MAX_FAULTS = 20
@@ -200,11 +201,26 @@ def from_schema(error: ValidationError, skip: frozenset[str] = frozenset()) -> G
 
 def from_rpc(error: grpc.aio.AioRpcError) -> GatewayError:
     """What a failed call to the server means."""
-    found = _details(error)
-    message = error.details() or ""
+    return _from_details(error.code(), error.details() or "", _details(error))
+
+
+def from_stream(error: error_pb2.DecideError) -> GatewayError:
+    """What the failure of one request on a stream means."""
+    codes = {code.value[0]: code for code in grpc.StatusCode}
+    reasons = {number: name.removeprefix("ERROR_REASON_") for name, number in error_pb2.ErrorReason.items()}
+    found = _Details(faults=[Fault(parse_path(it.field), it.description, "") for it in error.violations])
+    # A reason of a later version has no name here.
+    if (reason := reasons.get(error.reason, "")) in Kind.__members__:
+        found.kind = Kind[reason]
+    if error.HasField("retry_delay"):
+        found.retry_s = error.retry_delay.ToTimedelta().total_seconds()
+    return _from_details(codes.get(error.code, grpc.StatusCode.UNKNOWN), error.message, found)
+
+
+def _from_details(code: grpc.StatusCode, message: str, found: _Details) -> GatewayError:
     kind = found.kind
     if kind is None:
-        kind = _BY_CODE.get(error.code(), Kind.INTERNAL)
+        kind = _BY_CODE.get(code, Kind.INTERNAL)
         message = _FIXED_MESSAGES.get(kind, message)
     elif kind is Kind.INTERNAL:
         message = _FIXED_MESSAGES[kind]

@@ -28,6 +28,10 @@ class Decisions:
         """The JSON of an answered request."""
         return to_json(request, response)
 
+    def named(self, index: int, answers: Any) -> list[dict[str, Any]]:
+        """The answer to one question with its place, since names may repeat or be absent."""
+        return [{"index": index, **answer} for answer in answers]
+
     def locate(self, path: jsontext.Path, request: service_pb.DecideRequest) -> jsontext.Path:
         """The JSON path of a protobuf field."""
         return locate(path)

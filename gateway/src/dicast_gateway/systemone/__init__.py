@@ -28,6 +28,10 @@ class SystemOne:
         """The JSON of an answered request. Raises GatewayError where a question was refused."""
         return to_json(request, response)
 
+    def named(self, index: int, answers: Any) -> list[dict[str, Any]]:
+        """The answer to one question under its id."""
+        return [{"id": key, "answer": answer} for key, answer in answers.items()]
+
     def locate(self, path: jsontext.Path, request: service_pb.DecideRequest) -> jsontext.Path:
         """The JSON path of a protobuf field."""
         return locate(path, request)

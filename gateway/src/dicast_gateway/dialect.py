@@ -1,0 +1,35 @@
+"""What the gateway asks of a JSON dialect."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from starlette.responses import Response
+
+from dicast.jsontext import Object, Path
+from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway.errors import GatewayError
+
+
+class Dialect(Protocol):
+    """What a JSON dialect has to say. It relabels; it decides nothing."""
+
+    path: str
+    """Path of its route."""
+    state: str
+    """Field of its body that holds the state."""
+
+    def read(self, body: Object) -> service_pb.DecideRequest:
+        """The request in a body. Raises GatewayError where its shape is wrong."""
+
+    def answer(self, request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> Any:
+        """The JSON of an answered request. Raises GatewayError where the dialect has no form for it."""
+
+    def named(self, index: int, answers: Any) -> list[dict[str, Any]]:
+        """The `answers` of a reply to the question at `index` alone, each with what it is told by."""
+
+    def locate(self, path: Path, request: service_pb.DecideRequest) -> Path:
+        """The JSON path of a protobuf field."""
+
+    def failure(self, problem: GatewayError) -> Response:
+        """A problem in this dialect's shape."""
