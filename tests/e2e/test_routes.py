@@ -255,7 +255,7 @@ BAD_DECISIONS: list[tuple[str, dict[str, Any], str]] = [
     ("unknown type", decisions(NOUL), "questions[0]"),
     ("no options", decisions(choice()), "questions[0].choices"),
     ("one option", decisions(choice("a")), "questions[0].choices"),
-    ("53 options", decisions(choice(*map(str, range(53)))), "questions[0].choices"),
+    ("256 options", decisions(choice(*map(str, range(256)))), "questions[0].choices"),
     ("equal options", decisions(choice("a", "a")), "questions[0].choices[1].value"),
     *[(f"{count} levels", decisions(score(count)), "questions[0].levels") for count in (1, 11)],
     ("instructions are an object", decisions({**PREDICATE, "instructions": {}}), "questions[0].instructions"),
