@@ -243,7 +243,7 @@ BAD_SYSTEMONE: list[tuple[str, dict[str, Any], str]] = [
     ("no questions", systemone(questions={}), "questions"),
     ("401 questions", systemone(questions={str(n): NOUL for n in range(401)}), "questions"),
     ("unknown type", systemone({"type": "box", "instructions": "?"}), "q"),
-    *[(f"{count} options", systemone(noul_choice(count)), "criteria") for count in (0, 1, 53)],
+    *[(f"{count} options", systemone(noul_choice(count)), "criteria") for count in (0, 1, 256)],
     *[(f"{count} levels", systemone(noul_score(count)), "criteria") for count in (1, 11)],
     ("instructions are a number", systemone({"type": "noul", "instructions": 5}), "instructions"),
 ]
