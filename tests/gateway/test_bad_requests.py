@@ -91,7 +91,7 @@ DECISIONS_SHAPES: list[tuple[Any, str | None, str]] = [
     ({"input": "s", "model": 3, "questions": [PREDICATE]}, "model", "string"),
     ({"input": "s"}, "questions", "required"),
     ({"input": "s", "questions": []}, "questions", "at least 1"),
-    ({"input": "s", "questions": {"q": PREDICATE}}, "questions", "list"),
+    ({"input": "s", "questions": {"q": PREDICATE}}, "questions", "array"),
     ({**asked(PREDICATE), "stream": True}, "stream", "extra"),
     ({**asked(PREDICATE), "prompt_cache_key": 3}, "prompt_cache_key", "string"),
     ({**asked(PREDICATE), "prompt_cache_options": {"ttl": "1h"}}, "prompt_cache_options.ttl", "30m"),
@@ -343,3 +343,22 @@ def _refused(reply: httpx.Response, route: str) -> None:
         assert reply.status_code == 400
         assert list(reply.json()) == ["error"]
         assert reply.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"state": "x", "questions": {"q": {"type": "noul", "instructions": "?"}}}, "/v1/systemone"),
+        ({"input": "x", "questions": {"q": {"type": "noul", "instructions": "?"}}}, "Gemini"),
+    ],
+    ids=["system one", "gemini"],
+)
+def test_bodies_of_other_dialects_are_told_where_to_go(
+    http: httpx.Client, server: ScriptedServer, body: dict[str, Any], words: str
+) -> None:
+    reply = http.post("/v1/decisions", json=body)
+    assert reply.status_code == 400
+    error = reply.json()["error"]
+    assert error["param"] == "questions"
+    assert words in error["message"]
+    assert not server.requests

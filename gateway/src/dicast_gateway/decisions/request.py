@@ -14,7 +14,7 @@ from dicast_gateway.body import repeated_key
 from dicast_gateway.content import Shape, said
 from dicast_gateway.decisions.items import Input, to_state
 from dicast_gateway.decisions.parts import TAGS, Instructions, one_of, to_content, type_tag
-from dicast_gateway.errors import from_schema
+from dicast_gateway.errors import from_schema, invalid
 from dicast_gateway.settings import QuestionSettings, WithSettings
 
 
@@ -95,6 +95,7 @@ class Body(WithSettings):
 
 def read(tree: jsontext.Object) -> service_pb.DecideRequest:
     """The protobuf of a parsed body. Raises GatewayError where its shape is wrong."""
+    _refuse_other_dialects(tree)
     _refuse_repeated_keys(tree.get("input"))
     try:
         body = Body.model_validate(tree)
@@ -107,6 +108,20 @@ def read(tree: jsontext.Object) -> service_pb.DecideRequest:
         options=body.options(("prompt_cache_key", body.prompt_cache_key)),
         end_user=body.safety_identifier or "",
     )
+
+
+def _refuse_other_dialects(tree: jsontext.Object) -> None:
+    """Two other services take bodies of their own on this path: the sentence says where those are at home."""
+    if not isinstance(tree.get("questions"), jsontext.Object):
+        return
+    if "state" in tree:
+        message = "this is a body of System One: send it to /v1/systemone"
+    else:
+        message = (
+            "questions by name are Gemini's form, which is not served: send an array of questions here, or "
+            "state and questions to /v1/systemone"
+        )
+    raise invalid(("questions",), message, "other_dialect")
 
 
 def _refuse_repeated_keys(evidence: jsontext.Value) -> None:
