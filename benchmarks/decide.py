@@ -217,10 +217,15 @@ def memory() -> dict[str, Any]:
                 time.sleep(0.1)
             for name in ("W1", "W2"):
                 client.decide(WORKLOADS[name]["state"], questions(name), timeout_s=300)
-        shown = subprocess.run(
-            ["ps", "-o", "rss=", "-p", str(process_id)], capture_output=True, text=True, check=True
-        )
-    return {"resident_mib": int(shown.stdout) / 1024}
+        return {"resident_mib": resident_mib(process_id)}
+
+
+def resident_mib(process_id: int) -> float:
+    """Resident memory of a process, in MiB."""
+    shown = subprocess.run(
+        ["ps", "-o", "rss=", "-p", str(process_id)], capture_output=True, text=True, check=True
+    )
+    return int(shown.stdout) / 1024
 
 
 def table(results: dict[str, Any]) -> str:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
 from starlette.requests import Request
 
 from dicast import jsontext
 from dicast_gateway.codings import decompress, read_codings, too_large
 from dicast_gateway.errors import GatewayError, Kind, gone, invalid
+
+T = TypeVar("T")
+
+_LARGE_BODY = 64 * 1024
 
 
 async def read_body(http: Request, limit: int) -> bytes:
@@ -35,6 +43,14 @@ async def read_body(http: Request, limit: int) -> bytes:
             raise too_large(limit)
         if not message.get("more_body", False):
             return await decompress(bytes(body), codings, limit)
+
+
+async def read_aside(body: bytes, read: Callable[[bytes], T]) -> T:
+    """What `read` makes of a body: of a large one on another thread.
+
+    Megabytes take seconds to parse, in which the loop would not even say that the gateway is alive.
+    """
+    return read(body) if len(body) < _LARGE_BODY else await asyncio.to_thread(read, body)
 
 
 def parse_body(body: bytes, state: str) -> jsontext.Object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from functools import partial
 
@@ -10,9 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import Receive
 
-from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.accept import wants_events
-from dicast_gateway.body import parse_body, read_body
+from dicast_gateway.body import parse_body, read_aside, read_body
 from dicast_gateway.config import DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S
 from dicast_gateway.dialect import Dialect
 from dicast_gateway.engine import Engine
@@ -20,7 +18,6 @@ from dicast_gateway.errors import GatewayError, invalid
 from dicast_gateway.events import EventReply, event_stream
 from dicast_gateway.reply import json_reply
 
-_LARGE_BODY = 64 * 1024
 _PASSED_ON = ("authorization", "x-dicast-tenant")
 _OTHER_KEYS = ("x-api-key", "api-key")
 """Where some clients put an API key, which counts if there is no authorization."""
@@ -31,7 +28,7 @@ async def decide(http: Request, dialect: Dialect, engine: Engine, max_body_bytes
     try:
         timeout_s = read_timeout(http)
         body = await read_body(http, max_body_bytes)
-        request = await _read(body, dialect)
+        request = await read_aside(body, lambda body: dialect.read(parse_body(body, dialect.state)))
         metadata = call_metadata(http)
         if wants_events(http.headers.getlist("accept")):
             left = partial(departure, http.receive)
@@ -44,14 +41,6 @@ async def decide(http: Request, dialect: Dialect, engine: Engine, max_body_bytes
         return json_reply(dialect.answer(request, response))
     except GatewayError as problem:
         return dialect.failure(problem)
-
-
-async def _read(body: bytes, dialect: Dialect) -> service_pb.DecideRequest:
-    def read() -> service_pb.DecideRequest:
-        return dialect.read(parse_body(body, dialect.state))
-
-    # Megabytes take seconds to parse, in which the loop would not even say that the gateway is alive.
-    return read() if len(body) < _LARGE_BODY else await asyncio.to_thread(read)
 
 
 def read_timeout(http: Request) -> float:

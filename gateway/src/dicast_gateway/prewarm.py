@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from dicast import jsontext
 from dicast.v1 import decision_service_pb2 as service_pb
-from dicast_gateway.body import parse_body, read_body
+from dicast_gateway.body import parse_body, read_aside, read_body
 from dicast_gateway.content import Content, Shape, to_state
 from dicast_gateway.decide import call_metadata, departure, read_timeout
 from dicast_gateway.engine import Engine
@@ -35,7 +35,8 @@ async def prewarm(http: Request, engine: Engine, max_body_bytes: int) -> Respons
     """Answer one request, its failures included."""
     try:
         timeout_s = read_timeout(http)
-        request = read(parse_body(await read_body(http, max_body_bytes), "state"))
+        body = await read_body(http, max_body_bytes)
+        request = await read_aside(body, lambda body: read(parse_body(body, "state")))
         kept = await engine.prewarm(request, timeout_s, call_metadata(http), departure(http.receive))
     except GatewayError as problem:
         return to_response(problem)
