@@ -12,7 +12,7 @@ SERVICES := $(filter %_service.proto,$(PROTOS))
 PROTOC = PATH=$(CURDIR)/$(TOOLS):$$PATH $(TOOLS)/python -m grpc_tools.protoc -Iproto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test serve check gen released lock clean
+.PHONY: help demo test serve check clients gen released lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ check: $(READY) ## Lint, types, import rules, contract, generated code up to dat
 	$(MAKE) gen
 	git diff --exit-code client/src/dicast/v1
 
+clients: $(READY) .clients/python/ready .clients/node/ready ## Run other people's clients against the gateway
+	@PYTHONPATH=tests GRPC_VERBOSITY=NONE $(VENV)/python tests/clients/drive.py
+
 gen: .tools/ready ## Regenerate the protobuf code
 	$(PROTOC) --python_out=client/src --mypy_out=quiet:client/src $(PROTOS)
 	$(PROTOC) --grpc_python_out=client/src --mypy_grpc_out=quiet:client/src $(SERVICES)
@@ -62,5 +65,17 @@ $(READY): .tools/ready requirements/constraints.txt pyproject.toml client/pyproj
 	  -e ./client -e "./server[$(DEVICE)]" -e ./gateway --group dev
 	touch $@
 
+.clients/python/ready: .tools/ready requirements/clients.txt
+	$(TOOLS)/uv venv --quiet --clear --python $(PYTHON) .clients/python
+	$(TOOLS)/uv pip install --quiet --python .clients/python -r requirements/clients.txt
+	touch $@
+
+.clients/node/ready: tests/clients/node/package.json tests/clients/node/package-lock.json
+	@command -v node >/dev/null && command -v npm >/dev/null || { echo "make clients needs node and npm, which are not installed." >&2; exit 1; }
+	mkdir -p .clients/node
+	cp tests/clients/node/package.json tests/clients/node/package-lock.json .clients/node
+	cd .clients/node && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
 clean: ## Remove the environments
-	rm -rf .venv .tools
+	rm -rf .venv .tools .clients
