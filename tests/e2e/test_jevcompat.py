@@ -60,6 +60,7 @@ def jevcompat(url: str, folder: Path, key: str | None = None) -> Report:
     return Report(failed, set(by_status["skip"]), len(by_status["pass"]))
 
 
+@pytest.mark.timeout(400)
 def test_the_real_pair(pair: Pair, tmp_path: Path) -> None:
     report = jevcompat(pair.base_url, tmp_path)
     assert report.failed == {}
