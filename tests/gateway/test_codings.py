@@ -185,6 +185,7 @@ def test_unknown_codings(
 ) -> None:
     reply = http.post(route, json=asked, headers={"content-encoding": header})
     assert reply.status_code == 415
+    assert reply.headers["accept-encoding"] == "identity, gzip, zstd"
     assert "identity, gzip or zstd" in reply.text or "send 4 at most" in reply.text
     assert not server.requests
 

@@ -161,7 +161,9 @@ class GatewayError(Exception):
 
     @property
     def headers(self) -> dict[str, str]:
-        """When to try again, for the clients that read either header."""
+        """When to try again, for the clients that read either header; or which codings are understood."""
+        if self.kind is Kind.ENCODING:
+            return {"accept-encoding": "identity, gzip, zstd"}
         if self.retry_s is None:
             return {}
         return {
