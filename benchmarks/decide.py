@@ -17,6 +17,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -112,6 +113,17 @@ def compare(runs: int) -> dict[str, Any]:
         plain_s, dicast_s = median(times["plain"][1:]), median(times["dicast"][1:])
         rows[name] = {"plain_ms": 1e3 * plain_s, "dicast_ms": 1e3 * dicast_s, "ratio": plain_s / dicast_s}
     return rows
+
+
+def side_by_side(work: Callable[[], None], clients: int) -> float:
+    """Run some work on as many threads as there are clients: seconds until all are done."""
+    threads = [threading.Thread(target=work) for _ in range(clients)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return time.perf_counter() - start
 
 
 def timed(into: list[float], run: Callable[[], Any]) -> Any:

@@ -14,7 +14,6 @@ import http.client
 import itertools
 import json
 import sys
-import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,7 +21,7 @@ from statistics import median
 from typing import Any
 
 import grpc
-from decide import child, resident_mib
+from decide import child, resident_mib, side_by_side
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
@@ -86,13 +85,7 @@ def load(address: str, requests: int) -> float:
             ask(connection)
         connection.close()
 
-    threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
-    start = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return requests / (time.perf_counter() - start)
+    return requests / side_by_side(work, CLIENTS)
 
 
 def main(argv: Sequence[str]) -> None:

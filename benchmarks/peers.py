@@ -17,7 +17,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from decide import WORKLOADS, Engine, child, questions, timed
+from decide import WORKLOADS, Engine, child, questions, side_by_side, timed
 
 from dicast import Client, Letters, Options
 
@@ -139,10 +139,5 @@ def _throughput(ask: Ask, seconds: float, note: str) -> float:
             ask(f"{note} Message {next(numbers)}. " + WORKLOADS["W1"]["state"], "W1")
             next(done)
 
-    threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
-    start = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return 3 * next(done) / (time.monotonic() - start)
+    took = side_by_side(work, CLIENTS)
+    return 3 * next(done) / took

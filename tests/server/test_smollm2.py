@@ -1,6 +1,7 @@
 """The embedded model for real: its prompts, its numbers, and the same numbers however they are read."""
 
 import itertools
+import time
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from dicast.v1 import decision_pb2
 from dicast_server.decisions.answers import Abstain, Answer, ChoiceAnswer, PredicateAnswer, ScoreAnswer
 from dicast_server.decisions.questions import Choice, Level, Option, Predicate, Question, QuestionType, Score
 from dicast_server.engine.reader import Tally, alone
+from dicast_server.engine.store import PrefixStore
 from dicast_server.readouts.profile import OptionStyle
 from dicast_server.service.loading import Served, load_served
 from dicast_server.service.planning import Planner
@@ -30,7 +32,8 @@ URGENCY = Score(tuple(Level(description=text) for text in ("can wait", "this wee
 
 @pytest.fixture(scope="module")
 def served(smollm2_path: Path) -> Served:
-    return load_served("smollm2-135m-instruct", smollm2_path.parents[1])
+    # Small forwards, so that the state takes more than one.
+    return load_served("smollm2-135m-instruct", smollm2_path.parents[1], forward_tokens=128)
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +95,30 @@ def test_the_same_bits_again_and_float_noise_among_neighbours(served: Served, pl
     for index, each in enumerate(QUESTIONS[:3]):
         alone, _ = read(served, planner, asked(each))
         assert numbers(alone[0]) == pytest.approx(numbers(together[index]), abs=1e-5)
+
+
+def test_the_same_bits_beside_others_from_the_store_and_after_eviction(
+    served: Served, planner: Planner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = asked(*QUESTIONS[:2])
+    fresh, _ = read(served, planner, request)
+    store = PrefixStore(2**25, time.monotonic)
+    monkeypatch.setattr(served.reader, "store", store)
+    # One forward each in turn, as the engine gives them.
+    states = [STATE, *(f"{n}. {STATE}" for n in range(7))]
+    runs = [
+        alone(served.reader.read(planner.plan(asked(*QUESTIONS[:2], state=state)), Tally()))
+        for state in states
+    ]
+    found: list[Answer] = []
+    for steps in itertools.zip_longest(*runs, fillvalue=()):
+        found += steps[0]
+    assert sorted(found, key=lambda answer: answer.question.index) == fresh
+    assert store.counters.evicted > 0
+    evicted, _ = read(served, planner, request)
+    kept, tally = read(served, planner, request)
+    assert tally.cached_tokens > 128
+    assert evicted == kept == fresh
 
 
 def test_isolated_rows_have_the_same_bits_with_any_neighbours(served: Served, planner: Planner) -> None:

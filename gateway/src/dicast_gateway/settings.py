@@ -33,11 +33,16 @@ _MOST = {"orders": 2**32 - 1, "seed": 2**64 - 1}
 
 def _whole(node: Any) -> Any:
     """Parsed numbers are floats that keep their text: as whole numbers they may be of any size."""
-    if node is None or node == "auto":
-        return node
+    if node is None:
+        return None
     if not isinstance(node, jsontext.Number) or not node.is_integer_text or node < 0:
         raise PydanticCustomError("whole_number", "Input should be a whole number from 0 on")
     return int(node.text)
+
+
+def _samples(node: Any) -> Any:
+    """How many orders to read; "auto" leaves that to the server."""
+    return None if node == "auto" else _whole(node)
 
 
 Whole = Annotated[int | None, BeforeValidator(_whole)]
@@ -82,7 +87,7 @@ class Settings(Shape):
     seed: Whole = None
     cache_salt: str | None = None
     abstain: Abstain | None = None
-    isolated: bool = False
+    isolated: bool | None = None
 
 
 class Extra(Shape):
@@ -98,7 +103,7 @@ class WithSettings(Shape):
 
     x_dicast: Settings | None = None
     extra: Extra | None = None
-    samples: Annotated[int | Literal["auto"] | None, BeforeValidator(_whole)] = None
+    samples: Annotated[int | None, BeforeValidator(_samples)] = None
     seed: Whole = None
     ask: Any = None
 
@@ -114,9 +119,8 @@ class WithSettings(Shape):
             message = "asking some of the questions is not served by this version: send those alone"
             raise GatewayError(Kind.NOT_SUPPORTED, f"ask: {message}")
         ours, extra = self.x_dicast or Settings(), self.extra or Extra()
-        samples = None if self.samples == "auto" else self.samples
         key_name, key = cache_key or ("", None)
-        orders = _agreed(((FIELD, "orders"), ours.orders), (("samples",), samples))
+        orders = _agreed(((FIELD, "orders"), ours.orders), (("samples",), self.samples))
         seed = _agreed(((FIELD, "seed"), ours.seed), (("seed",), self.seed), (("extra", "seed"), extra.seed))
         for name, value in (("orders", orders), ("seed", seed)):
             if value is not None and value > _MOST[name]:
@@ -133,7 +137,7 @@ class WithSettings(Shape):
             seed=seed,
             cache_salt=_agreed(((FIELD, "cache_salt"), ours.cache_salt), ((key_name,), key)),
             abstain=pb.Abstain(**ours.abstain.model_dump()) if ours.abstain is not None else None,
-            isolated=ours.isolated,
+            isolated=bool(ours.isolated),
         )
         return options if options.ByteSize() else None
 

@@ -226,9 +226,14 @@ def test_caches_without_a_view_run_row_by_row_on_copies() -> None:
 def test_copies_of_the_prefix_are_bounded() -> None:
     prefix = tokens(100, 11)
     passes = passes_over(prefix, [4, 4, 4, 4])
-    row = 104 * 2 * 2 * 16 * 4
-    _, _, steps = read(Reader(LLAMA, LABELS[:8], copy_bytes=2 * row), prefix, passes)
+    row = 104 * 2 * 2 * 16 * 2
+    half = tiny_models.family("llama", VOCABULARY)
+    half.set_dtype(mx.bfloat16)
+    _, _, steps = read(Reader(half, LABELS[:8], copy_bytes=2 * row), prefix, passes)
     assert [len(step) for step in steps] == [0, 2, 2]
+    # In NumPy nothing is copied.
+    _, _, steps = read(Reader(LLAMA, LABELS[:8], copy_bytes=0), prefix, passes)
+    assert [len(step) for step in steps] == [0, 4]
 
 
 def test_later_rounds_use_the_prefix_of_the_first() -> None:

@@ -82,10 +82,6 @@ class Decision:
         self._started, self._passes = self.prepare(), ()
         return self._started
 
-    def question_of(self, index: int) -> Question:
-        """The question that pass `index` of the prepared or current round belongs to."""
-        return self._owners[index][0].plan.question
-
     def receive(self, index: int, scores: Scores) -> Answer | None:
         """Take the scores of pass `index` of the current round.
 

@@ -260,7 +260,8 @@ class Reader:
             self.forward_tokens,
             self._cost,
             self.head.pads,
-            lambda rows, width: rows * prefix.row_bytes(width) <= self._copy_bytes,
+            # What packs rows shows them the prefix without a copy.
+            lambda rows, width: not self.head.pads or rows * prefix.row_bytes(width) <= self._copy_bytes,
         )
 
     def _run(
