@@ -70,11 +70,10 @@ $(READY): .tools/ready requirements/constraints.txt pyproject.toml client/pyproj
 	$(TOOLS)/uv pip install --quiet --python .clients/python -r requirements/clients.txt
 	touch $@
 
-.clients/node/ready: tests/clients/node/package.json tests/clients/node/package-lock.json
-	@command -v node >/dev/null && command -v npm >/dev/null || { echo "make clients needs node and npm, which are not installed." >&2; exit 1; }
+.clients/node/ready: .clients/python/ready tests/clients/node/package.json tests/clients/node/package-lock.json
 	mkdir -p .clients/node
 	cp tests/clients/node/package.json tests/clients/node/package-lock.json .clients/node
-	cd .clients/node && npm ci --no-audit --no-fund --loglevel=error
+	cd .clients/node && PATH=$(CURDIR)/.clients/python/bin:$$PATH npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
 clean: ## Remove the environments

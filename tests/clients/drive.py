@@ -46,7 +46,7 @@ def command(script: str) -> list[str]:
     if script.endswith(".py"):
         return [str(PYTHON), str(HERE / "python" / script)]
     # Node looks for packages beside the script and above it, so the script goes where they are.
-    return ["node", str(shutil.copy(HERE / "node" / script, NODE / script))]
+    return [str(PYTHON.with_name("node")), str(shutil.copy(HERE / "node" / script, NODE / script))]
 
 
 def version(script: str, package: str) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import httpx
 import pytest
 from gateway.served import Loop, ScriptedServer, grpc_served, http_served
+
+if TYPE_CHECKING:
+    from gateway.tiny import Tiny
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +42,13 @@ def url(_served: tuple[ScriptedServer, str], server: ScriptedServer) -> str:
 def http(url: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=url, timeout=30, trust_env=False) as client:
         yield client
+
+
+@pytest.fixture(scope="module")
+def tiny(loop: Loop) -> Iterator[Tiny]:
+    """The gateway in front of a real engine around a tiny random model."""
+    # Only the tests that ask it wait for MLX.
+    from gateway.tiny import tiny_served
+
+    with tiny_served(loop) as served:
+        yield served

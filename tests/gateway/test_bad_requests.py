@@ -155,11 +155,6 @@ DECISIONS_SHAPES: list[tuple[Any, str | None, str]] = [
         "input[0].content[0].data",
         "array of objects",
     ),
-    (
-        about({"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}),
-        "input[0].content[0]",
-        "images are not served yet",
-    ),
     (about({"type": "function_call", "call_id": "c", "name": "f"}), "input[0].arguments", "required"),
     (
         about({"type": "function_call_output", "call_id": "c", "output": "", "status": "x"}),

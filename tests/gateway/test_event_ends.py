@@ -27,7 +27,7 @@ from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.decisions import Decisions
-from dicast_gateway.dialect import Dialect
+from dicast_gateway.dialect import Asked, Dialect
 from dicast_gateway.engine import Engine, connect
 from dicast_gateway.errors import GatewayError, stopping
 from dicast_gateway.events import EventReply, event_stream
@@ -226,7 +226,7 @@ def test_silence_before_the_first_answer_starts_nothing() -> None:
         reader = Reader()
         events = event_stream(
             SystemOne(),
-            service_pb.DecideRequest(),
+            Asked(service_pb.DecideRequest()),
             Failing(),
             timeout_s=30,
             metadata=[("x-request-id", "r")],

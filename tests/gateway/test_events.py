@@ -126,7 +126,9 @@ def test_the_events_together_are_the_json_reply(
             ),
         ),
     ]
-    if route == "/v1/decisions" and data.draw(st.booleans()):
+    if route == "/v1/systemone":
+        body = {**body, "x_dicast": {"partial": True}}
+    if data.draw(st.booleans()):
         answers[1] = pb.Answer(index=1, refused=pb.RefusedAnswer(message="no"))
     if data.draw(st.booleans()):
         answers[0].diagnostics.option_mass = data.draw(FLOATS)

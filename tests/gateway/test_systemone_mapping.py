@@ -256,6 +256,25 @@ def test_a_refused_question_fails_the_request(http: httpx.Client, server: Script
     assert reply.json() == {"detail": {"error_type": "refused", "message": "questions.b: too uncertain"}}
 
 
+def test_a_refused_question_is_left_out_where_the_caller_takes_what_there_is(
+    http: httpx.Client, server: ScriptedServer
+) -> None:
+    abstained = pb.RefusedAnswer(reason=pb.RefusedAnswer.REASON_ABSTAINED, message="too uncertain")
+    server.script = answering(
+        pb.Answer(refused=abstained), pb.Answer(predicate=pb.PredicateAnswer(probability=1))
+    )
+    body = {"state": "x", "questions": {"a": {"type": "noul"}, "b": {"type": "noul"}}}
+    reply = http.post("/v1/systemone", json={**body, "x_dicast": {"partial": True}})
+    assert reply.status_code == 200
+    assert reply.json()["answers"] == {"b": {"type": "noul", "noul": 1.0}}
+    left_out = {"a": {"reason": "REASON_ABSTAINED", "message": "too uncertain"}}
+    assert reply.json()["x_dicast"] == {"refused": left_out}
+    assert http.post("/v1/systemone", json={**body, "x_dicast": {"partial": False}}).status_code == 400
+    server.script = answering(*[pb.Answer(predicate=pb.PredicateAnswer(probability=1))] * 2)
+    whole = http.post("/v1/systemone", json={**body, "x_dicast": {"partial": True}}).json()
+    assert list(whole) == ["model", "answers", "usage"]
+
+
 def _read(content: pb.Content | pb.State) -> str:
     if content.WhichOneof("kind") == "text":
         return json.dumps(content.text, ensure_ascii=False)

@@ -20,6 +20,7 @@ from dicast_gateway.decisions.failure import error_reply
 from dicast_gateway.engine import Engine, connect
 from dicast_gateway.errors import RETRY_UNAVAILABLE_S, GatewayError
 from dicast_gateway.models import models_json
+from dicast_gateway.openapi import document_routes
 from dicast_gateway.reply import json_reply
 from dicast_gateway.request_id import RequestId
 
@@ -46,6 +47,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     app = FastAPI(
         lifespan=lifespan,
+        # Bodies are read as bytes, so that FastAPI would know nothing of them.
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
@@ -57,6 +59,7 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_api_route(_DECISIONS.path, decisions_route, methods=["POST"], response_model=None)
     app.add_api_route(prewarm.PATH, prewarm_route, methods=["POST"], response_model=None)
     app.add_api_route("/v1/models", _models, methods=["GET"], response_model=None)
+    app.router.routes.extend(document_routes(settings.max_body_bytes))
     app.add_api_route("/livez", _alive, methods=["GET", "HEAD"], response_model=None)
     app.add_api_route("/healthz", _alive, methods=["GET", "HEAD"], response_model=None)
     app.add_api_route("/readyz", _ready, methods=["GET", "HEAD"], response_model=None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from starlette.requests import Request
@@ -15,6 +16,14 @@ from dicast_gateway.errors import GatewayError, Kind, gone, invalid
 T = TypeVar("T")
 
 _LARGE_BODY = 64 * 1024
+# More threads would share one interpreter, and what is being read takes fifty times its size.
+_READERS = ThreadPoolExecutor(2, "read-body")
+
+
+def may_be_large(http: Request) -> bool:
+    """Whether reading a body may cost more than a call to the server, as far as its headers tell."""
+    coded = "content-encoding" in http.headers
+    return coded or int(http.headers.get("content-length", _LARGE_BODY)) >= _LARGE_BODY
 
 
 async def read_body(http: Request, limit: int) -> bytes:
@@ -50,7 +59,9 @@ async def read_aside(body: bytes, read: Callable[[bytes], T]) -> T:
 
     Megabytes take seconds to parse, in which the loop would not even say that the gateway is alive.
     """
-    return read(body) if len(body) < _LARGE_BODY else await asyncio.to_thread(read, body)
+    if len(body) < _LARGE_BODY:
+        return read(body)
+    return await asyncio.get_running_loop().run_in_executor(_READERS, read, body)
 
 
 def parse_body(body: bytes, state: str) -> jsontext.Object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 
 from starlette.requests import Request
@@ -10,7 +11,7 @@ from starlette.responses import Response
 from starlette.types import Receive
 
 from dicast_gateway.accept import wants_events
-from dicast_gateway.body import parse_body, read_aside, read_body
+from dicast_gateway.body import may_be_large, parse_body, read_aside, read_body
 from dicast_gateway.config import DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S
 from dicast_gateway.dialect import Dialect
 from dicast_gateway.engine import Engine
@@ -18,6 +19,7 @@ from dicast_gateway.errors import GatewayError, invalid
 from dicast_gateway.events import EventReply, event_stream
 from dicast_gateway.reply import json_reply
 
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _PASSED_ON = ("authorization", "x-dicast-tenant")
 _OTHER_KEYS = ("x-api-key", "api-key")
 """Where some clients put an API key, which counts if there is no authorization."""
@@ -27,18 +29,20 @@ async def decide(http: Request, dialect: Dialect, engine: Engine, max_body_bytes
     """Answer one request of a dialect, its failures included."""
     try:
         timeout_s = read_timeout(http)
-        body = await read_body(http, max_body_bytes)
-        request = await read_aside(body, lambda body: dialect.read(parse_body(body, dialect.state)))
         metadata = call_metadata(http)
+        if may_be_large(http):
+            await engine.admit(metadata)
+        body = await read_body(http, max_body_bytes)
+        asked = await read_aside(body, lambda body: dialect.read(parse_body(body, dialect.state)))
         if wants_events(http.headers.getlist("accept")):
             left = partial(departure, http.receive)
-            events = event_stream(dialect, request, engine, timeout_s=timeout_s, metadata=metadata, left=left)
+            events = event_stream(dialect, asked, engine, timeout_s=timeout_s, metadata=metadata, left=left)
             return EventReply(events, dialect)
         try:
-            response = await engine.decide(request, timeout_s, metadata, departure(http.receive))
+            response = await engine.decide(asked.request, timeout_s, metadata, departure(http.receive))
         except GatewayError as problem:
-            raise problem.relocated(lambda path: dialect.locate(path, request)) from problem
-        return json_reply(dialect.answer(request, response))
+            raise problem.relocated(lambda path: dialect.locate(path, asked.request)) from problem
+        return json_reply(dialect.answer(asked, response))
     except GatewayError as problem:
         return dialect.failure(problem)
 
@@ -48,10 +52,8 @@ def read_timeout(http: Request) -> float:
     text = http.headers.get("x-request-timeout")
     if text is None:
         return DEFAULT_TIMEOUT_S
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
+    # Python's own numbers may have underscores.
+    seconds = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not (0 < seconds < math.inf):
         message = "X-Request-Timeout should be a positive number of seconds"
         raise invalid(("x-request-timeout",), message, "timeout", source="header")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from starlette.responses import Response
@@ -9,6 +10,17 @@ from starlette.responses import Response
 from dicast.jsontext import Object, Path
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.errors import GatewayError
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A body as it was read.
+
+    `partial`: a refused question is left out of the reply, where the dialect has no form for one.
+    """
+
+    request: service_pb.DecideRequest
+    partial: bool = False
 
 
 class Dialect(Protocol):
@@ -19,10 +31,10 @@ class Dialect(Protocol):
     state: str
     """Field of its body that holds the state."""
 
-    def read(self, body: Object) -> service_pb.DecideRequest:
-        """The request in a body. Raises GatewayError where its shape is wrong."""
+    def read(self, body: Object) -> Asked:
+        """What a body asks. Raises GatewayError where its shape is wrong."""
 
-    def answer(self, request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> Any:
+    def answer(self, asked: Asked, response: service_pb.DecideResponse) -> Any:
         """The JSON of an answered request. Raises GatewayError where the dialect has no form for it."""
 
     def named(self, index: int, answers: Any) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ _Response = TypeVar("_Response")
 
 _MIB = 1024 * 1024
 _READINESS_TIMEOUT_S = 2.0
+_NO_KEY = (Kind.UNAUTHENTICATED, Kind.FORBIDDEN)
 _CHANNEL_OPTIONS: list[tuple[str, Any]] = [
     # A body under the gateway's limit must reach the server, which refuses messages over 4 MiB by name.
     ("grpc.max_send_message_length", 8 * _MIB),
@@ -118,6 +119,20 @@ class Engine:
         call = self._decisions.Prewarm(request, timeout=timeout_s, metadata=tuple(metadata))
         return await _answer(call, left)
 
+    async def admit(self, metadata: Metadata) -> None:
+        """Return where the server takes calls with this metadata, or cannot say it now.
+
+        Raises:
+            GatewayError: it does not, for want of a key.
+        """
+        request = model_pb.GetModelRequest()
+        try:
+            await self._models.GetModel(request, timeout=_READINESS_TIMEOUT_S, metadata=tuple(metadata))
+        except grpc.aio.AioRpcError as error:
+            problem = from_rpc(error)
+            if problem.kind in _NO_KEY:
+                raise problem from error
+
     async def models(self, timeout_s: float, metadata: Metadata) -> Sequence[model_pb.Model]:
         """The models, the default one first."""
         request = model_pb.ListModelsRequest()
@@ -155,7 +170,7 @@ class Engine:
             )
         except grpc.aio.AioRpcError as error:
             problem = from_rpc(error)
-            if problem.kind in (Kind.UNAUTHENTICATED, Kind.FORBIDDEN):
+            if problem.kind in _NO_KEY:
                 # A probe carries no key. Health needs none.
                 return None
             raise problem from error

@@ -18,6 +18,8 @@ from dicast.jsontext import Path, show_path
 from dicast.v1 import error_pb2
 
 ERROR_DOMAIN = "dicast"
+UNSERVED = "not_supported"
+"""Type of a fault that is no mistake: the field is well-formed and not served."""
 MAX_FAULTS = 20
 """More faults than this help nobody, and a body can hold a million of them."""
 _MAX_MESSAGE = 1000
@@ -198,7 +200,9 @@ def from_schema(error: ValidationError, skip: frozenset[str] = frozenset()) -> G
         Fault(tuple(step for step in found["loc"] if step not in skip), found["msg"], found["type"])
         for found in error.errors(include_url=False, include_context=False, include_input=False)[:MAX_FAULTS]
     ]
-    return GatewayError(Kind.INVALID, faults[0].message, faults)
+    # The gravest names the kind, as the server has it.
+    kind = Kind.NOT_SUPPORTED if all(fault.type == UNSERVED for fault in faults) else Kind.INVALID
+    return GatewayError(kind, faults[0].message, faults)
 
 
 def from_rpc(error: grpc.aio.AioRpcError) -> GatewayError:

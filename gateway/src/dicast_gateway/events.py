@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -15,7 +16,7 @@ from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.accept import EVENT_STREAM
-from dicast_gateway.dialect import Dialect
+from dicast_gateway.dialect import Asked, Dialect
 from dicast_gateway.engine import Engine, Metadata
 from dicast_gateway.errors import GatewayError, internal, stopping
 
@@ -55,7 +56,7 @@ class EventReply(StreamingResponse):
 
 async def event_stream(
     dialect: Dialect,
-    request: service_pb.DecideRequest,
+    asked: Asked,
     engine: Engine,
     *,
     timeout_s: float,
@@ -71,24 +72,26 @@ async def event_stream(
     started = False
     answers: dict[int, pb.Answer] = {}
     try:
-        async with aclosing(engine.stream(request, timeout_s, metadata, left(), keep_alive_s)) as messages:
+        stream = engine.stream(asked.request, timeout_s, metadata, left(), keep_alive_s)
+        async with aclosing(stream) as messages:
             async for message in messages:
                 match message:
                     case None:
                         text = _COMMENT
                     case pb.Answer():
                         answers[message.index] = message
-                        text = _answered(dialect, request, message)
+                        text = _answered(dialect, asked, message)
                     case pb.DecideSummary():
                         response = service_pb.DecideResponse(
                             answers=[answers[index] for index in sorted(answers)], summary=message
                         )
-                        text = _done(dialect.answer(request, response), metadata)
-                if message is not None or started:
+                        text = _done(dialect.answer(asked, response), metadata)
+                # Of a question that is left out there is nothing to tell before the end.
+                if text and (message is not None or started):
                     started = True
                     yield text
     except GatewayError as problem:
-        found = problem.relocated(lambda path: dialect.locate(path, request))
+        found = problem.relocated(lambda path: dialect.locate(path, asked.request))
         if not started:
             raise found from problem
         yield _failed(dialect, found)
@@ -104,10 +107,11 @@ async def event_stream(
         yield _failed(dialect, internal())
 
 
-def _answered(dialect: Dialect, request: service_pb.DecideRequest, answer: pb.Answer) -> bytes:
+def _answered(dialect: Dialect, asked: Asked, answer: pb.Answer) -> bytes:
     """The answer as a request with this question alone would get it: no second form to keep in step."""
-    alone = service_pb.DecideRequest(questions=[request.questions[answer.index]], options=request.options)
-    reply = dialect.answer(alone, service_pb.DecideResponse(answers=[answer]))
+    question, options = asked.request.questions[answer.index], asked.request.options
+    alone = service_pb.DecideRequest(questions=[question], options=options)
+    reply = dialect.answer(replace(asked, request=alone), service_pb.DecideResponse(answers=[answer]))
     return b"".join(_event("answer", data) for data in dialect.named(answer.index, reply["answers"]))
 
 

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from dicast import jsontext
 from dicast.v1 import decision_service_pb2 as service_pb
-from dicast_gateway.body import parse_body, read_aside, read_body
+from dicast_gateway.body import may_be_large, parse_body, read_aside, read_body
 from dicast_gateway.content import Content, Shape, to_state
 from dicast_gateway.decide import call_metadata, departure, read_timeout
 from dicast_gateway.engine import Engine
@@ -27,7 +27,7 @@ class Body(Shape):
 
     model: str = ""
     state: Content
-    time_to_live_s: float | None = Field(None, gt=0, le=24 * 3600)
+    time_to_live_s: float | None = Field(None, ge=1e-6, le=24 * 3600)
     cache_salt: str = ""
 
 
@@ -35,9 +35,12 @@ async def prewarm(http: Request, engine: Engine, max_body_bytes: int) -> Respons
     """Answer one request, its failures included."""
     try:
         timeout_s = read_timeout(http)
+        metadata = call_metadata(http)
+        if may_be_large(http):
+            await engine.admit(metadata)
         body = await read_body(http, max_body_bytes)
         request = await read_aside(body, lambda body: read(parse_body(body, "state")))
-        kept = await engine.prewarm(request, timeout_s, call_metadata(http), departure(http.receive))
+        kept = await engine.prewarm(request, timeout_s, metadata, departure(http.receive))
     except GatewayError as problem:
         return to_response(problem)
     return json_reply(answer(kept))

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from google.protobuf.json_format import MessageToDict
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
 
 from dicast import jsontext
 from dicast.jsontext import Path, show_path
 from dicast.v1 import decision_pb2 as pb
-from dicast_gateway.content import Shape
-from dicast_gateway.errors import GatewayError, Kind, invalid
+from dicast_gateway.content import Shape, unserved
+from dicast_gateway.errors import invalid
+from dicast_gateway.protojson import to_json
 
 FIELD = "x_dicast"
 
@@ -77,6 +77,14 @@ class QuestionSettings(Shape):
     readout: Readout | None = None
 
 
+class WithCondition(Shape):
+    """A question that may say when it is asked, as the contract has it and other servers do."""
+
+    ask_if: Annotated[Any, unserved("conditions are not served by this version: ask the question always")] = (
+        None
+    )
+
+
 class Settings(Shape):
     """`x_dicast` at the top. Null is as good as nothing."""
 
@@ -105,7 +113,9 @@ class WithSettings(Shape):
     extra: Extra | None = None
     samples: Annotated[int | None, BeforeValidator(_samples)] = None
     seed: Whole = None
-    ask: Any = None
+    ask: Annotated[
+        Any, unserved("asking some of the questions is not served by this version: send those alone")
+    ] = None
 
     def options(self, cache_key: tuple[str, str | None] | None = None) -> pb.DecideOptions | None:
         """The settings as protobuf, None where nothing was said.
@@ -113,11 +123,8 @@ class WithSettings(Shape):
         `cache_key` is the dialect's own name for the cache salt, and what it says.
 
         Raises:
-            GatewayError: the same thing is said twice, differently, or is not served.
+            GatewayError: the same thing is said twice, differently.
         """
-        if self.ask is not None:
-            message = "asking some of the questions is not served by this version: send those alone"
-            raise GatewayError(Kind.NOT_SUPPORTED, f"ask: {message}")
         ours, extra = self.x_dicast or Settings(), self.extra or Extra()
         key_name, key = cache_key or ("", None)
         orders = _agreed(((FIELD, "orders"), ours.orders), (("samples",), self.samples))
@@ -158,14 +165,12 @@ def shown(answer: pb.Answer, detail: int) -> dict[str, Any]:
     """What the settings ask for beside an answer: nothing, or the field `x_dicast`."""
     if detail < pb.DETAIL_LEVEL_BASIC:
         return {}
-    diagnostics = MessageToDict(
-        answer.diagnostics, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
-    )
-    told: dict[str, Any] = {"diagnostics": diagnostics}
+    told: dict[str, Any] = {"diagnostics": to_json(answer.diagnostics)}
     if answer.WhichOneof("kind") == "refused":
-        refused = answer.refused
-        told["refused"] = {
-            "reason": pb.RefusedAnswer.Reason.Name(refused.reason),
-            "message": refused.message,
-        }
+        told["refused"] = refusal(answer.refused)
     return {FIELD: told}
+
+
+def refusal(refused: pb.RefusedAnswer) -> dict[str, Any]:
+    """Why a question was refused."""
+    return {"reason": pb.RefusedAnswer.Reason.Name(refused.reason), "message": refused.message}

@@ -43,6 +43,10 @@ class Settings(ModelSettings):
     profile: Literal["stock", "openjev"] | None = Field(
         None, description="prompt profile; by default the one that the model's name matches"
     )
+    alias: list[str] = Field(
+        [],
+        description="a further name of the model, beside jev-latest and jev-preview; may be repeated",
+    )
     grpc_host: str = Field("127.0.0.1", description="address to listen on")
     grpc_port: int = Field(50051, ge=0, le=65535, description="port to listen on; 0 picks a free one")
     costs: Path | None = Field(

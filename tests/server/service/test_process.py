@@ -87,6 +87,15 @@ def reason_of(call: Any) -> str:
     return str(info.reason)
 
 
+def test_a_model_answers_to_other_names_and_says_its_own() -> None:
+    with serving("--alias", "gpt-5-mini", "--alias", "judge") as server:
+        stub = DecisionServiceStub(server.channel)
+        for name in ("gpt-5-mini", "judge", "jev-latest"):
+            message = request(predicate())
+            message.model = name
+            assert stub.Decide(message, timeout=PATIENCE_S).summary.model == "tiny"
+
+
 def test_sigterm_lets_work_in_flight_finish_and_takes_nothing_new() -> None:
     with serving("--in-flight", "2") as server:
         held = server.decide("~")

@@ -11,6 +11,7 @@ from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.decisions.answer import to_json
 from dicast_gateway.decisions.failure import locate, to_response
 from dicast_gateway.decisions.request import read
+from dicast_gateway.dialect import Asked
 from dicast_gateway.errors import GatewayError
 
 
@@ -20,13 +21,13 @@ class Decisions:
     path = "/v1/decisions"
     state = "input"
 
-    def read(self, body: jsontext.Object) -> service_pb.DecideRequest:
-        """The request in a body. Raises GatewayError where its shape is wrong."""
-        return read(body)
+    def read(self, body: jsontext.Object) -> Asked:
+        """What a body asks. Raises GatewayError where its shape is wrong."""
+        return Asked(read(body))
 
-    def answer(self, request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> Any:
+    def answer(self, asked: Asked, response: service_pb.DecideResponse) -> Any:
         """The JSON of an answered request."""
-        return to_json(request, response)
+        return to_json(asked.request, response)
 
     def named(self, index: int, answers: Any) -> list[dict[str, Any]]:
         """The answer to one question with its place, since names may repeat or be absent."""

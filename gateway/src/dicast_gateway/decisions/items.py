@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Tag
 
 from dicast.v1 import decision_pb2 as pb
-from dicast_gateway.content import Shape
+from dicast_gateway.content import FewFaults, Shape
 from dicast_gateway.decisions.parts import (
     AssistantContent,
     Text,
@@ -112,7 +112,8 @@ def _input_tag(node: Any) -> str | None:
 
 
 Input = Annotated[
-    Text | Annotated[list[Item], Tag("<items>")], one_of(_input_tag, "a string or an array of input items")
+    Text | Annotated[list[Item], FewFaults, Tag("<items>")],
+    one_of(_input_tag, "a string or an array of input items"),
 ]
 
 _ROLES = {

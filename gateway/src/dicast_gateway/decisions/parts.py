@@ -10,7 +10,8 @@ from pydantic_core import PydanticCustomError
 
 from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
-from dicast_gateway.content import Shape, to_json
+from dicast_gateway.content import FewFaults, Shape, to_json
+from dicast_gateway.errors import UNSERVED
 
 # Members of unions are tagged `<…>`, so that a path of pydantic can be told from a path of the JSON.
 TAGS = frozenset(
@@ -92,7 +93,7 @@ class ImagePart(Shape):
     @model_validator(mode="before")
     @classmethod
     def _refuse(cls, node: Any) -> Any:
-        raise PydanticCustomError("image", "images are not served yet")
+        raise PydanticCustomError(UNSERVED, "images are not served yet: send text or JSON")
 
 
 class OutputTextPart(Shape):
@@ -121,16 +122,19 @@ _TEXT_OR_PARTS = one_of(_text_or_parts, "a string or an array of parts")
 _ANY_PART = one_of(type_tag, "a part of type input_text, input_json or input_image")
 _OUTPUT_PART = one_of(type_tag, "a part of type output_text or refusal")
 
-UserParts = Annotated[list[Annotated[_Text | _Json | _Image, _ANY_PART]], Tag("<parts>")]
+UserParts = Annotated[list[Annotated[_Text | _Json | _Image, _ANY_PART]], FewFaults, Tag("<parts>")]
 ToolParts = Annotated[
     list[Annotated[_Text | _Image, one_of(type_tag, "a part of type input_text or input_image")]],
+    FewFaults,
     Tag("<parts>"),
 ]
 TextParts = Annotated[
-    list[Annotated[_Text | _Image, one_of(type_tag, "a part of type input_text")]], Tag("<parts>")
+    list[Annotated[_Text | _Image, one_of(type_tag, "a part of type input_text")]], FewFaults, Tag("<parts>")
 ]
-AssistantParts = Annotated[list[Annotated[_OutputText | _Refusal, _OUTPUT_PART]], Tag("<parts>")]
-QuestionParts = Annotated[list[Annotated[_QuestionText | _Json | _Image, _ANY_PART]], Tag("<parts>")]
+AssistantParts = Annotated[list[Annotated[_OutputText | _Refusal, _OUTPUT_PART]], FewFaults, Tag("<parts>")]
+QuestionParts = Annotated[
+    list[Annotated[_QuestionText | _Json | _Image, _ANY_PART]], FewFaults, Tag("<parts>")
+]
 
 UserContent = Annotated[Text | UserParts, _TEXT_OR_PARTS]
 TextContent = Annotated[Text | TextParts, _TEXT_OR_PARTS]

@@ -11,11 +11,11 @@ from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.body import repeated_key
-from dicast_gateway.content import Shape, said
+from dicast_gateway.content import FewFaults, Shape, said
 from dicast_gateway.decisions.items import Input, to_state
 from dicast_gateway.decisions.parts import TAGS, Instructions, one_of, to_content, type_tag
 from dicast_gateway.errors import from_schema, invalid
-from dicast_gateway.settings import QuestionSettings, WithSettings
+from dicast_gateway.settings import QuestionSettings, WithCondition, WithSettings
 
 
 def _check_value(node: Any) -> Any:
@@ -38,7 +38,7 @@ class Level(Shape):
     description: str = ""
 
 
-class Predicate(Shape):
+class Predicate(WithCondition):
     """A yes/no question."""
 
     type: Literal["predicate"]
@@ -47,22 +47,22 @@ class Predicate(Shape):
     x_dicast: QuestionSettings | None = None
 
 
-class Choice(Shape):
+class Choice(WithCondition):
     """A choice among options, in the order of the prompt."""
 
     type: Literal["choice"]
     instructions: Instructions
-    choices: list[Option]
+    choices: Annotated[list[Option], FewFaults]
     name: str = ""
     x_dicast: QuestionSettings | None = None
 
 
-class Score(Shape):
+class Score(WithCondition):
     """A scale, lowest level first."""
 
     type: Literal["score"]
     instructions: Instructions
-    levels: list[Level]
+    levels: Annotated[list[Level], FewFaults]
     name: str = ""
     x_dicast: QuestionSettings | None = None
 
@@ -87,7 +87,7 @@ class Body(WithSettings):
 
     model: str = ""
     input: Input
-    questions: list[Question] = Field(min_length=1)
+    questions: Annotated[list[Question], Field(min_length=1), FewFaults]
     prompt_cache_key: str | None = None
     prompt_cache_options: PromptCacheOptions | None = None
     safety_identifier: str | None = None

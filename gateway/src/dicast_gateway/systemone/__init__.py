@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from dicast import jsontext
 from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway.dialect import Asked
 from dicast_gateway.errors import GatewayError
 from dicast_gateway.systemone.answer import to_json
 from dicast_gateway.systemone.failure import locate, to_response
@@ -20,13 +21,13 @@ class SystemOne:
     path = "/v1/systemone"
     state = "state"
 
-    def read(self, body: jsontext.Object) -> service_pb.DecideRequest:
-        """The request in a body. Raises GatewayError where its shape is wrong."""
+    def read(self, body: jsontext.Object) -> Asked:
+        """What a body asks. Raises GatewayError where its shape is wrong."""
         return read(body)
 
-    def answer(self, request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> Any:
-        """The JSON of an answered request. Raises GatewayError where a question was refused."""
-        return to_json(request, response)
+    def answer(self, asked: Asked, response: service_pb.DecideResponse) -> Any:
+        """The JSON of an answered request. Raises GatewayError where a refusal fails the request."""
+        return to_json(asked, response)
 
     def named(self, index: int, answers: Any) -> list[dict[str, Any]]:
         """The answer to one question under its id."""

@@ -7,24 +7,31 @@ from typing import Any
 from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway.dialect import Asked
 from dicast_gateway.errors import GatewayError, Kind
-from dicast_gateway.settings import shown
+from dicast_gateway.settings import FIELD, refusal, shown
 
 
-def to_json(request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> dict[str, Any]:
-    """The documented fields in their documented order, and no others.
+def to_json(asked: Asked, response: service_pb.DecideResponse) -> dict[str, Any]:
+    """The documented fields in their documented order, and no others; `x_dicast` where one is left out.
 
     Raises:
-        GatewayError: a question was refused. This dialect has no form for it, so the request fails.
+        GatewayError: a question was refused. This dialect has no form for it, so the request fails, unless
+            the caller wants what there is.
     """
-    usage = response.summary.usage
+    request, usage = asked.request, response.summary.usage
+    answers: dict[str, Any] = {}
+    refused: dict[str, Any] = {}
+    for question, answer in zip(request.questions, response.answers, strict=True):
+        if asked.partial and answer.WhichOneof("kind") == "refused":
+            refused[question.key] = refusal(answer.refused)
+        else:
+            answers[question.key] = one(request, question, answer)
     return {
         "model": response.summary.model,
-        "answers": {
-            question.key: one(request, question, answer)
-            for question, answer in zip(request.questions, response.answers, strict=True)
-        },
+        "answers": answers,
         "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
+        **({FIELD: {"refused": refused}} if refused else {}),
     }
 
 

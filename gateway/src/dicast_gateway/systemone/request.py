@@ -11,9 +11,10 @@ from pydantic_core import PydanticCustomError
 from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
-from dicast_gateway.content import Content, Shape, said, to_content, to_state
-from dicast_gateway.errors import GatewayError, Kind, from_schema
-from dicast_gateway.settings import QuestionSettings, WithSettings
+from dicast_gateway.content import Content, FewFaults, Shape, said, to_content, to_state, unserved
+from dicast_gateway.dialect import Asked
+from dicast_gateway.errors import from_schema
+from dicast_gateway.settings import QuestionSettings, Settings, WithCondition, WithSettings
 
 
 def _expect(kinds: tuple[type, ...], wanted: str) -> BeforeValidator:
@@ -39,7 +40,7 @@ class NoulCriteria(Shape):
     false: Content | None = None
 
 
-class Noul(Shape):
+class Noul(WithCondition):
     """A yes/no question."""
 
     type: Literal["noul"]
@@ -48,25 +49,31 @@ class Noul(Shape):
     criteria: Annotated[NoulCriteria | None, _expect((dict, NoneType), _NOUL)] = None
 
 
-class Choice(Shape):
+class Choice(WithCondition):
     """A choice: option names with their descriptions, in the order of the prompt."""
 
     type: Literal["choice"]
     instructions: Content | None = None
     x_dicast: QuestionSettings | None = None
-    criteria: Annotated[dict[str, Content | None], Field(min_length=1), _expect((dict,), _CHOICE)]
+    criteria: Annotated[dict[str, Content | None], Field(min_length=1), FewFaults, _expect((dict,), _CHOICE)]
 
 
-class Score(Shape):
+class Score(WithCondition):
     """A scale: descriptions of the levels, lowest first."""
 
     type: Literal["score"]
     instructions: Content | None = None
     x_dicast: QuestionSettings | None = None
-    criteria: Annotated[list[Content | None], Field(min_length=1), _expect((list,), _SCORE)]
+    criteria: Annotated[list[Content | None], Field(min_length=1), FewFaults, _expect((list,), _SCORE)]
 
 
 Question = Annotated[Noul | Choice | Score, Field(discriminator="type")]
+
+
+class PartialSettings(Settings):
+    """`x_dicast` at the top; `partial` leaves refused questions out instead of failing the request."""
+
+    partial: bool | None = None
 
 
 class Body(WithSettings):
@@ -76,24 +83,24 @@ class Body(WithSettings):
 
     model: str = ""
     state: Content
-    questions: dict[str, Question] = Field(min_length=1)
-    assets: Any = None
+    questions: Annotated[dict[str, Question], Field(min_length=1), FewFaults]
+    assets: Annotated[Any, unserved("images are not served yet: send the request without assets")] = None
+    x_dicast: PartialSettings | None = None
 
 
-def read(tree: jsontext.Object) -> service_pb.DecideRequest:
-    """The protobuf of a parsed body. Raises GatewayError where its shape is wrong."""
+def read(tree: jsontext.Object) -> Asked:
+    """What a parsed body asks. Raises GatewayError where its shape is wrong."""
     try:
         body = Body.model_validate(tree)
     except ValidationError as error:
         raise from_schema(error) from None
-    if body.assets is not None:
-        raise GatewayError(Kind.NOT_SUPPORTED, "Images are not served yet: send the request without assets.")
-    return service_pb.DecideRequest(
+    request = service_pb.DecideRequest(
         model=body.model,
         state=to_state(body.state),
         questions=[_question(key, question) for key, question in body.questions.items()],
         options=body.options(),
     )
+    return Asked(request, partial=body.x_dicast is not None and bool(body.x_dicast.partial))
 
 
 def _question(key: str, asked: Noul | Choice | Score) -> pb.Question:

@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
 
 async def _serve(settings: Settings, costs: Costs | None, keys: Keys | None) -> int:
     from dicast_server.service.calls import Deadlines
-    from dicast_server.service.catalogue import Catalogue
+    from dicast_server.service.catalogue import DEFAULT_ALIASES, Catalogue
     from dicast_server.service.host import Host
     from dicast_server.service.limits import Limits
     from dicast_server.service.loading import load_served
@@ -77,7 +77,7 @@ async def _serve(settings: Settings, costs: Costs | None, keys: Keys | None) -> 
     )
     server = Server(
         host,
-        Catalogue(host, settings.model),
+        Catalogue(host, settings.model, (*DEFAULT_ALIASES, *settings.alias)),
         limits,
         Deadlines(settings.default_deadline, settings.max_deadline),
         settings.drain,
