@@ -34,17 +34,18 @@ from dicast_server import caches
 from dicast_server.decisions.answers import Answer
 from dicast_server.decisions.passes import Scores
 from dicast_server.engine.reader import Steps, Tally, Work, alone
-from dicast_server.readouts.letters import softmax
+from dicast_server.readouts.scores import softmax
 from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue
 from dicast_server.service.host import Host
 from dicast_server.service.limits import Limits
 from dicast_server.service.loading import Served, load_served
-from dicast_server.service.planning import Planner
+from dicast_server.service.registry import Registry
 from dicast_server.service.requests import read_request
 from dicast_server.service.server import Address, Server
 
 WORKLOADS = json.loads((Path(__file__).parent / "workload.json").read_text())
+REGISTRY = Registry.installed()
 SMALL = {"late": Predicate("Is the parcel late?")}
 
 
@@ -68,12 +69,13 @@ class Engine:
 
     def __init__(self, store_bytes: int = 0) -> None:
         self.served = load_served("smollm2-135m-instruct", caches.folder(), store_bytes=store_bytes)
-        served = self.served
-        self.planner = Planner(served.model.frame, served.profile, served.labels, served.context)
+        self.planner = self.served.planner(REGISTRY)
 
     def work(self, state: str, asked: Any, options: Options | None = None) -> Work[Answer]:
         """A planned request."""
-        return self.planner.plan(read_request(decide_request(state, asked, options=options), Limits()))
+        return self.planner.plan(
+            read_request(decide_request(state, asked, options=options), Limits(), REGISTRY)
+        )
 
     def shared(self, state: str, asked: Any) -> list[tuple[float, ...]]:
         """dicast: the state once, tails in groups over it."""
@@ -81,7 +83,8 @@ class Engine:
             a for step in alone(self.served.reader.read(self.work(state, asked), Tally())) for a in step
         ]
         answers.sort(key=lambda answer: answer.question.index)
-        return [softmax(answer.diagnostics.passes[0].scores, 1.0) for answer in answers]
+        read = [answer.diagnostics for answer in answers if answer.diagnostics is not None]
+        return [softmax(diagnostics.passes[0].scores, 1.0) for diagnostics in read]
 
     def plain(self, state: str, asked: Any) -> list[tuple[float, ...]]:
         """mlx-lm: a full forward a question; the head at the last position alone, which is kind to it."""
@@ -148,8 +151,7 @@ class InstantReader:
         while passes := work.rounds.next_round():
             for index, pass_ in enumerate(passes):
                 tally.input_tokens += len(pass_.tokens)
-                result = work.rounds.receive(index, Scores((0.0,) * len(pass_.labels), 1.0))
-                results += [] if result is None else [result]
+                results += work.rounds.receive(index, Scores((0.0,) * len(pass_.labels), 1.0))
         return results
 
 
@@ -160,7 +162,7 @@ async def serve_instantly() -> None:
         served = load_served("smollm2-135m-instruct", caches.folder())
         return replace(served, reader=InstantReader(served))  # type: ignore[arg-type]
 
-    host = Host(load)
+    host = Host(load, REGISTRY)
     server = Server(host, Catalogue(host, "instant"), Limits(), Deadlines())
     port = await server.listen(Address("127.0.0.1", 0))
     await server.make_ready()

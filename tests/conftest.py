@@ -3,12 +3,17 @@
 import os
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from dicast_server import blas
 
 # Before any test module imports MLX, which takes its matrix products from what is loaded by then.
 blas.ensure()
+
+# How long an example takes is the machine's affair: no test asserts a time.
+hypothesis.settings.register_profile("dicast", deadline=None)
+hypothesis.settings.load_profile("dicast")
 
 
 @pytest.fixture(autouse=True)

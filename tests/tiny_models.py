@@ -3,6 +3,7 @@
 import importlib
 import json
 from pathlib import Path
+from string import ascii_letters
 from typing import Any
 
 import gguf
@@ -85,12 +86,13 @@ def with_bos(template: str) -> PreTrainedTokenizerFast:
 
 def sentencepiece_like(scheme: str, template: str, special: tuple[str, ...]) -> Any:
     """A vocabulary of characters and words that begin with a mark, as SentencePiece has them."""
-    characters = [chr(code) for code in range(32, 127)] + ["\n", "▁", "\uff1a", "▁A", "▁S"]
+    characters = [chr(code) for code in range(32, 127)] + ["\n", "▁", "\uff1a"]
+    characters += [f"▁{letter}" for letter in ascii_letters]
     words = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *characters]
     backend = Tokenizer(
         models.BPE(
             vocab={word: id_ for id_, word in enumerate(words)},
-            merges=[("▁", "A"), ("▁", "S")],
+            merges=[("▁", letter) for letter in ascii_letters],
             unk_token="<unk>",
             byte_fallback=True,
             fuse_unk=True,

@@ -22,12 +22,17 @@ class Waits(Forwards):
     def runs_on(self) -> str:
         return str(self.head.runs_on)
 
-    def forward(self, rows: Sequence[Sequence[int]], caches: Sequence[Any]) -> mx.array:
+    def forward(
+        self,
+        rows: Sequence[Sequence[int]],
+        caches: Sequence[Any],
+        at: Sequence[tuple[int, int]] | None = None,
+    ) -> mx.array:
         if any(self.token in row for row in rows):
             print("held", flush=True)
             if sys.stdin.readline() == "die\n":
                 raise SystemExit("told to die")
-        return super().forward(rows, caches)
+        return super().forward(rows, caches, at)
 
 
 def load(source: str, cache: Path, **settings: Any) -> Served:

@@ -25,8 +25,8 @@ from dicast_server.engine.head import LabelScores
 from dicast_server.engine.machinery import machinery
 from dicast_server.engine.reader import Reader
 from dicast_server.engine.store import PrefixStore
+from dicast_server.models.frames import Frames
 from dicast_server.models.load import LoadedModel
-from dicast_server.models.prompt import PromptFrame
 from dicast_server.readouts.letters import LETTERS
 from dicast_server.readouts.profile import STOCK, Profile
 from dicast_server.service.calls import Deadlines
@@ -35,12 +35,14 @@ from dicast_server.service.host import Host
 from dicast_server.service.keys import Keys
 from dicast_server.service.limits import Limits
 from dicast_server.service.loading import Served
+from dicast_server.service.registry import Registry
 from dicast_server.service.server import Address, Server
 
 if TYPE_CHECKING:  # the generated stubs know it, the generated code does not
     from dicast.v1.decision_service_pb2_grpc import DecisionServiceAsyncStub
     from dicast.v1.model_service_pb2_grpc import ModelServiceAsyncStub
 
+REGISTRY = Registry.installed()
 PATIENCE_S = 30
 CONTEXT = 2048
 STORE_BYTES = 64 * 1024 * 1024
@@ -80,18 +82,27 @@ class Forwards:
     def release(self) -> None:
         self._open.set()
 
-    def forward(self, rows: Sequence[Sequence[int]], caches: Sequence[Any]) -> mx.array:
+    def forward(
+        self,
+        rows: Sequence[Sequence[int]],
+        caches: Sequence[Any],
+        at: Sequence[tuple[int, int]] | None = None,
+    ) -> mx.array:
         self._reached.set()
         self._open.wait(PATIENCE_S)
         self.count += 1
         if self.fault is not None:
             raise self.fault
-        output: mx.array = self.head.forward(rows, caches)
+        output: mx.array = self.head.forward(rows, caches, at)
         return output
 
     def read(self, last: mx.array, labels: Sequence[Sequence[int]]) -> list[LabelScores]:
         scores: list[LabelScores] = self.head.read(last, labels)
         return [self.spoil(score) for score in scores] if self.spoil else scores
+
+    def log_probabilities(self, picked: mx.array, tokens: Sequence[Sequence[int]]) -> list[list[float]]:
+        values: list[list[float]] = self.head.log_probabilities(picked, tokens)
+        return values
 
 
 def tiny_llama(**more: Any) -> Any:
@@ -108,13 +119,12 @@ def load_tiny(
     context: int = CONTEXT,
 ) -> Served:
     """Serve a random llama, or another model, with a byte-level tokenizer."""
-    frame = PromptFrame.from_template(tokenizer or tiny_models.qwen_like())
-    labels = {letter: frame.label_id(letter) for letter in LETTERS}
-    found = {letter: id_ for letter, id_ in labels.items() if id_ is not None}
+    frames = Frames.from_tokenizer(tokenizer or tiny_models.qwen_like())
+    found = frames.of().label_ids(LETTERS)
     model = model or tiny_llama()
     store = PrefixStore(STORE_BYTES, time.monotonic)
     reader = Reader(model, list(found.values())[:8], 128, store)
-    loaded = LoadedModel("tiny", "llama", model, frame, context, 1000, "hash", "float32", "tiny")
+    loaded = LoadedModel("tiny", "llama", model, frames, context, 1000, "hash", "float32", "tiny")
     return Served(reader, loaded, machinery(reader, blas.ensure()), profile, found, work_bytes)
 
 
@@ -152,10 +162,11 @@ async def serving(
     least_option_mass: float = 0.0,
     drain_s: float = 5.0,
     keys: Keys | None = None,
+    registry: Registry = REGISTRY,
 ) -> AsyncIterator[Running]:
     """Serve a tiny model on a free port of the loopback."""
     limits = limits or Limits()
-    host = Host(load, in_flight=limits.in_flight, least_option_mass=least_option_mass)
+    host = Host(load, registry, in_flight=limits.in_flight, least_option_mass=least_option_mass)
     server = Server(
         host, Catalogue(host, "/models/tiny"), limits, deadlines or Deadlines(), drain_s, keys=keys
     )

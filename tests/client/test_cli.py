@@ -112,6 +112,28 @@ def test_decide_prints_unrounded_json(server: FakeService, capsys: pytest.Captur
     assert sent.options.detail == pb.DETAIL_LEVEL_FULL
 
 
+@pytest.mark.parametrize(
+    ("name", "readout"),
+    [
+        ("letters", pb.Readout(letters=pb.LettersReadout())),
+        ("direct", pb.Readout(direct=pb.DirectReadout())),
+        ("candidates", pb.Readout(candidates=pb.CandidatesReadout())),
+        ("x_digits", pb.Readout(extension=pb.Extension(name="x_digits", json="{}"))),
+    ],
+)
+def test_decide_says_how_to_read(
+    server: FakeService, capsys: pytest.CaptureFixture[str], name: str, readout: pb.Readout
+) -> None:
+    assert main([*ASK, "--readout", name, "--orders", "4"]) == 0
+    options = server.calls[0].request.options
+    assert (options.readout, options.orders) == (readout, 4)
+
+
+def test_decide_knows_the_readouts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ASK, "--readout", "digits"]) == 2
+    assert "'digits' is none of letters, direct, candidates, and no plugin's" in capsys.readouterr().err
+
+
 def test_decide_shows_what_was_not_answered(server: FakeService, capsys: pytest.CaptureFixture[str]) -> None:
     def script(*_: object) -> service_pb.DecideResponse:
         skipped = pb.Answer(key="a", skipped=pb.SkippedAnswer(because="b"))
@@ -261,6 +283,16 @@ def test_models_for_people(server: FakeService, capsys: pytest.CaptureFixture[st
     assert max(map(len, said.splitlines())) <= 100
 
 
+def test_models_show_what_the_start_up_check_warns_of(
+    server: FakeService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.models[0].status_message = "its answers look like guesses: 3 of 6 known answers were right"
+    assert main(["models"]) == 0
+    note, check = (line for line in capsys.readouterr().out.splitlines() if "right" in line)
+    assert note.split() == ["note", *server.models[0].status_message.split()]
+    assert check.split(None, 1) == ["self-check", "3 of 6 right, option mass 0.930"]
+
+
 def test_models_for_programs(server: FakeService, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "--json"]) == 0
     (said,) = json.loads(capsys.readouterr().out)
@@ -272,6 +304,7 @@ def test_models_for_programs(server: FakeService, capsys: pytest.CaptureFixture[
         "mlx_version": "0.32.4",
         "head_path": "",
         "shared_tails": False,
+        "costs_hash": "",
     }
     assert said["loaded_at"] == "2026-11-30T10:00:00+00:00"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from typing import Any
@@ -49,6 +50,12 @@ def test_a_sequence_of_questions_is_keyed_by_place(fake: FakeService) -> None:
         decision = client.decide("", [Predicate("One?"), Predicate("Two?")])
     assert [each.key for each in decision] == ["0", "1"]
     assert decision["1"] == decision[1]
+
+
+def test_some_of_the_questions_are_asked(fake: FakeService) -> None:
+    with Client(fake.address) as client:
+        client.decide("x", QUESTIONS, ask=["angry"])
+    assert list(fake.calls[0].request.ask) == ["angry"]
 
 
 def test_what_surrounds_a_request_is_sent(fake: FakeService) -> None:
@@ -179,7 +186,23 @@ def test_diagnostics_come_back_whole(fake: FakeService) -> None:
                 readout="letters",
                 option_mass=0.1 + 0.2,
                 temperature_source=pb.TEMPERATURE_SOURCE_FITTED,
-                scores=[pb.PassScores(options=[1, 0], scores=[-1.5, 2.25])],
+                scores=[
+                    pb.PassScores(
+                        options=[1, 0],
+                        scores=[-1.5, 2.25],
+                        candidate_token_ids=[pb.TokenIds(ids=[7, 8]), pb.TokenIds(ids=[9])],
+                        prior=True,
+                    )
+                ],
+                score_kind="candidate_logit",
+                prior_corrected=True,
+                length_normalized=True,
+                entropy=0.5,
+                margin=0.25,
+                concentration=0.125,
+                confidence_formula="normalized_peak",
+                state_hash="ab",
+                tokens=2**40,
             )
         )
         return service_pb.DecideResponse(answers=[reply], summary=summary("r"))
@@ -189,7 +212,21 @@ def test_diagnostics_come_back_whole(fake: FakeService) -> None:
         found = client.decide("x", [Predicate("?")])[0].diagnostics
     assert found is not None
     assert (found.readout, found.option_mass, found.temperature_source) == ("letters", 0.1 + 0.2, "fitted")
-    assert found.scores == (dicast.PassScores(options=(1, 0), scores=(-1.5, 2.25)),)
+    assert found.scores == (
+        dicast.PassScores(
+            options=(1, 0), scores=(-1.5, 2.25), candidate_token_ids=((7, 8), (9,)), prior=True
+        ),
+    )
+    assert (found.score_kind, found.confidence_formula) == ("candidate_logit", "normalized_peak")
+    assert found.prior_corrected and found.length_normalized
+    assert (found.entropy, found.margin, found.concentration) == (0.5, 0.25, 0.125)
+    assert (found.state_hash, found.tokens) == ("ab", 2**40)
+    assert fields(found) == [field.name for field in pb.Diagnostics.DESCRIPTOR.fields]
+    assert fields(found.scores[0]) == [field.name for field in pb.PassScores.DESCRIPTOR.fields]
+
+
+def fields(found: dicast.Diagnostics | dicast.PassScores) -> list[str]:
+    return [field.name for field in dataclasses.fields(found)]
 
 
 def test_bool_and_text_options_stay_apart(fake: FakeService) -> None:

@@ -25,7 +25,13 @@ STRUCTURED = st.lists(JSON, max_size=3) | st.dictionaries(TEXT, JSON, max_size=3
 CONTENT = TEXT | STRUCTURED | STRUCTURED.map(lambda value: Json(json.dumps(value)))
 MAYBE = st.none() | CONTENT
 VALUES = TEXT | st.booleans()
-READOUTS = st.none() | st.builds(dicast.Letters) | st.builds(dicast.Direct, st.booleans())
+READOUTS = (
+    st.none()
+    | st.builds(dicast.Letters, st.sampled_from([None, "plain", "bracket"]), st.none() | st.booleans())
+    | st.builds(dicast.Direct, st.booleans())
+    | st.builds(dicast.Candidates, texts=st.lists(TEXT, max_size=3))
+    | st.builds(dicast.Plugin, TEXT, st.dictionaries(TEXT, JSON, max_size=2))
+)
 SETTINGS: dict[str, Any] = {
     "name": st.none() | TEXT,
     "readout": READOUTS,
@@ -171,6 +177,44 @@ def test_ask_if_keeps_the_types_of_answers() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("readout", "sent"),
+    [
+        (dicast.Letters(), pb.Readout(letters=pb.LettersReadout())),
+        (dicast.Letters(correct_prior=False), pb.Readout(letters=pb.LettersReadout(correct_prior=False))),
+        (dicast.Direct(hide_names=True), pb.Readout(direct=pb.DirectReadout(hide_names=True))),
+        (
+            dicast.Candidates("single_token", normalize_length=True, correct_prior=True, texts=("a", "b")),
+            pb.Readout(
+                candidates=pb.CandidatesReadout(
+                    scoring=pb.CandidatesReadout.SCORING_SINGLE_TOKEN,
+                    normalize_length=True,
+                    correct_prior=True,
+                    texts=["a", "b"],
+                )
+            ),
+        ),
+        (dicast.Plugin("x_digits"), pb.Readout(extension=pb.Extension(name="x_digits", json="{}"))),
+        (
+            dicast.Plugin("x_digits", {"base": 10}),
+            pb.Readout(extension=pb.Extension(name="x_digits", json='{"base": 10}')),
+        ),
+    ],
+)
+def test_readouts_with_their_settings(readout: dicast.Readout, sent: pb.Readout) -> None:
+    (question,) = _encode.questions([Predicate("?", readout=readout)])
+    assert question.readout == sent
+    assert encode(REQUEST | {"options": dicast.Options(readout=readout)}).options.readout == sent
+
+
+def test_mode_and_ask() -> None:
+    request = encode(REQUEST | {"options": dicast.Options(mode="independent"), "ask": ("q",)})
+    assert request.options.mode == pb.MODE_INDEPENDENT
+    assert list(request.ask) == ["q"]
+    streamed = _encode.stream_request(Request("1", "x", {"q": Predicate("?")}, ask=["q"]))
+    assert list(streamed.request.ask) == ["q"]
+
+
 def test_messages_of_the_contract_are_taken_as_they_are() -> None:
     message = pb.Message(role=pb.Message.ROLE_USER, content=pb.Content(text="hi"))
     state = pb.State(items=pb.InputItems(items=[pb.InputItem(message=message)]))
@@ -233,7 +277,7 @@ REQUEST: dict[str, Any] = {"state": "x", "questions": {"q": predicate("?")}}
         (
             {"questions": [predicate("?", readout="letters")]},
             TypeError,
-            "questions[0].readout takes Letters, Direct or Candidates, not str",
+            "questions[0].readout takes Letters, Direct, Candidates or Plugin, not str",
         ),
         (
             {"questions": [predicate(BAD)]},
@@ -246,6 +290,23 @@ REQUEST: dict[str, Any] = {"state": "x", "questions": {"q": predicate("?")}}
             ValueError,
             "options.detail: 'all' is none of None, 'none', 'basic', 'full'",
         ),
+        (
+            {"options": options(mode="alone")},
+            ValueError,
+            "options.mode: 'alone' is none of None, 'shared', 'independent'",
+        ),
+        (
+            {"options": options(readout=dicast.Candidates(texts="ab"))},
+            TypeError,
+            "options.readout.texts takes a sequence, not str",
+        ),
+        (
+            {"options": options(readout=dicast.Plugin("x_digits", {"base": {1}}))},
+            ValueError,
+            "options.readout.x_digits.base: a set has no JSON form",
+        ),
+        ({"ask": "q"}, TypeError, "ask takes a sequence, not str"),
+        ({"ask": ["q", 1]}, TypeError, "ask[1] takes str, not int"),
         ({"model": None}, TypeError, "model takes str, not NoneType"),
     ],
 )

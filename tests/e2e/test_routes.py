@@ -157,6 +157,52 @@ def test_the_command_line_gives_the_same_numbers(pair: Pair, decision: dicast.De
     assert shown["usage"]["input_tokens"] == decision.usage.input_tokens
 
 
+def test_a_readout_by_its_name_on_the_command_line(pair: Pair) -> None:
+    options = dicast.Options(readout=dicast.Direct(), orders=2)
+    with Client(pair.grpc) as client:
+        wanted = client.decide(STATE, {"angry": QUESTIONS["angry"]}, options=options)
+    command = [sys.executable, "-m", "dicast.cli", "decide", STATE, "--json", "--server", pair.grpc]
+    asked = ["--predicate", "angry=Is the customer angry?", "--readout", "direct", "--orders", "2"]
+    done = subprocess.run([*command, *asked], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["answers"][0]["probability"] == wanted.predicate("angry").probability
+
+
+def test_conditions_on_every_road(pair: Pair, http: httpx.Client, decision: dicast.Decision) -> None:
+    """A question that was skipped on one road was asked on another, which had no such field."""
+    team, angry = decision.choice("route").value, decision.predicate("angry").value
+    teams: dict[str, Any] = {"type": "choice", "instructions": WHICH_TEAM, "criteria": TEAMS}
+    noul = {"type": "noul", "instructions": "Is the customer angry?"}
+    words = {True: "yes", False: "no"}
+    with Client(pair.grpc) as client:
+        found = client.decide(
+            STATE,
+            {
+                "asked": dicast.Predicate("Is the customer angry?", ask_if={"route": str(team)}),
+                "skipped": dicast.Predicate("Is it late?", ask_if={"asked": [not angry]}),
+                "never": dicast.Predicate("Is it cheap?"),
+                "route": QUESTIONS["route"],
+            },
+            ask=["route", "asked", "skipped"],
+        )
+    assert [answer.key for answer in found] == ["asked", "skipped", "route"]
+    assert found.predicate("asked").value == angry
+    skipped = found["skipped"]
+    assert isinstance(skipped, dicast.Skipped)
+    assert (skipped.because, skipped.was) == ("asked", angry)
+    questions = {
+        "asked": {**noul, "ask_if": {"route": [team]}},
+        "skipped": {**noul, "instructions": "Is it late?", "ask_if": {"asked": [words[not angry]]}},
+        "never": {**noul, "instructions": "Is it cheap?"},
+        "route": teams,
+    }
+    body = {"state": STATE, "questions": questions, "ask": ["route", "asked", "skipped"]}
+    reply = http.post("/v1/systemone", json=body).json()
+    assert list(reply["answers"]) == ["asked", "skipped", "route"]
+    assert reply["answers"]["asked"]["noul"] == found.predicate("asked").probability
+    assert reply["answers"]["skipped"] is None
+    assert reply["x_dicast"]["skipped"] == {"skipped": {"because": "asked", "was": angry}}
+
+
 LONG = "Parcel 7 left Porto on 12 September and has not moved for nine days. " * 12
 
 

@@ -125,7 +125,11 @@ class ScriptedServer(DecisionServiceServicer, ModelServiceServicer):
 async def uniform(request: service_pb.DecideRequest, context: Any) -> service_pb.DecideResponse:
     """Every option as probable as any other."""
     return service_pb.DecideResponse(
-        answers=[_answer(index, question) for index, question in enumerate(request.questions)],
+        answers=[
+            _answer(index, question)
+            for index, question in enumerate(request.questions)
+            if not request.ask or question.key in request.ask
+        ],
         summary=summary(),
     )
 
@@ -137,10 +141,13 @@ async def forever(request: service_pb.DecideRequest, context: Any) -> service_pb
 
 
 def answering(*answers: pb.Answer, usage: pb.Usage | None = None) -> Script:
-    """These very answers."""
+    """These very answers, to the questions in their order."""
 
     async def script(request: service_pb.DecideRequest, context: Any) -> service_pb.DecideResponse:
-        return service_pb.DecideResponse(answers=answers, summary=summary(usage))
+        response = service_pb.DecideResponse(answers=answers, summary=summary(usage))
+        for index, answer in enumerate(response.answers):
+            answer.index = index
+        return response
 
     return script
 
@@ -216,6 +223,9 @@ def _answer(index: int, question: pb.Question) -> pb.Answer:
             for place, level in enumerate(levels):
                 given = level.label if level.HasField("label") else None
                 answer.score.probabilities.add(level=place, label=given, probability=1 / len(levels))
+        case "extension":
+            answer.extension.name = question.extension.type
+            answer.extension.json = '{"said": 1.50}'
     return answer
 
 

@@ -131,6 +131,10 @@ def test_the_events_together_are_the_json_reply(
     if data.draw(st.booleans()):
         answers[1] = pb.Answer(index=1, refused=pb.RefusedAnswer(message="no"))
     if data.draw(st.booleans()):
+        first = "n" if route == "/v1/systemone" else "0"
+        was = pb.AnswerValue(bool_value=data.draw(st.booleans())) if data.draw(st.booleans()) else None
+        answers[2] = pb.Answer(index=2, skipped=pb.SkippedAnswer(because=first, was=was))
+    if data.draw(st.booleans()):
         answers[0].diagnostics.option_mass = data.draw(FLOATS)
     order = data.draw(st.permutations(range(3)))
 

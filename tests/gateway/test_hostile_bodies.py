@@ -51,6 +51,33 @@ FULL_OF_FAULTS = {
         shape('{"state":"s","questions":{"q":{"type":"noul",', '"#":0', "}}}"),
     ),
     "settings": ("systemone", shape("{" + NOUL + ',"state":"s","x_dicast":{', '"#":0', "}}")),
+    "conditions": (
+        "systemone",
+        shape('{"state":"s","questions":{"q":{"type":"noul","ask_if":{', '"#":0', "}}}}"),
+    ),
+    "answers": (
+        "systemone",
+        shape('{"state":"s","questions":{"q":{"type":"noul","ask_if":{"q":[', "[]", "]}}}}"),
+    ),
+    "conditions of a plugin": (
+        "decisions",
+        shape('{"input":"s","questions":[{"type":"x_rank","ask_if":{', '"#":[]', "}}]}"),
+    ),
+    "names of nobody": (
+        "decisions",
+        shape(
+            '{"input":"s","questions":[{"type":"predicate","instructions":"","ask_if":{', '"#":[0]', "}}]}"
+        ),
+    ),
+    "ask": ("decisions", shape('{"input":"s","questions":[],"ask":[', "0", "]}")),
+    "texts": (
+        "systemone",
+        shape(
+            '{"state":"s","questions":{"q":{"type":"noul","x_dicast":{"readout":{"candidates":{"texts":[',
+            "0",
+            "]}}}}}}",
+        ),
+    ),
     "items": ("decisions", shape('{"input":[', "0", '],"questions":[]}')),
     "parts": ("decisions", shape('{"input":[{"role":"user","content":[', "{}", ']}],"questions":[]}')),
     "questions in a list": ("decisions", shape('{"input":"s","questions":[', "0", "]}")),

@@ -40,65 +40,20 @@ def refused_by_decisions(reply: httpx.Response) -> tuple[str, str]:
     return error["param"], error["message"]
 
 
-def test_ask_names_its_field_and_what_to_do(http: httpx.Client, server: ScriptedServer) -> None:
-    """A server that has no such field ignored it, so that all questions were answered and paid for."""
-    message = "ask: asking some of the questions is not served by this version: send those alone"
-    assert refused_by_systemone(http.post("/v1/systemone", json={**one(), "ask": ["late"]})) == message
-    reply = http.post("/v1/decisions", json={**asked(), "ask": [0]})
-    assert refused_by_decisions(reply) == ("ask", message)
-    assert not server.requests
-
-
-@pytest.mark.parametrize("condition", [{"other": ["yes"]}, {}, [], "yes", False])
-def test_a_condition_names_its_question(
-    http: httpx.Client, server: ScriptedServer, condition: object
-) -> None:
-    """Whoever sends a condition must not get an answer that was given regardless of it."""
-    words = "conditions are not served by this version: ask the question always"
-    message = refused_by_systemone(http.post("/v1/systemone", json=one(ask_if=condition)))
-    assert message == f"questions.late.noul.ask_if: {words}"
-    reply = http.post("/v1/decisions", json=asked(ask_if=condition))
-    assert refused_by_decisions(reply) == (
-        "questions[1].ask_if",
-        f"questions[1].ask_if: {words}",
-    )
-    assert not server.requests
-
-
-@pytest.mark.parametrize(
-    "question",
-    [
-        {"type": "choice", "criteria": {"a": None, "b": None}},
-        {"type": "score", "criteria": ["a", "b"]},
-    ],
-    ids=["choice", "score"],
-)
-def test_a_condition_on_any_type(http: httpx.Client, question: dict[str, Any]) -> None:
-    body = {"state": "s", "questions": {"q": {**question, "ask_if": {"p": ["yes"]}}}}
-    assert f"questions.q.{question['type']}.ask_if" in refused_by_systemone(
-        http.post("/v1/systemone", json=body)
-    )
-
-
 def test_null_says_nothing(http: httpx.Client) -> None:
-    for route, body in (("/v1/systemone", one(ask_if=None)), ("/v1/decisions", asked(ask_if=None))):
-        assert http.post(route, json={**body, "ask": None}).status_code == 200
     assert http.post("/v1/systemone", json={**one(), "assets": None}).status_code == 200
 
 
 def test_a_mistake_next_to_it_is_told_as_well(http: httpx.Client, server: ScriptedServer) -> None:
-    body = {**one(ask_if={"p": ["yes"]}), "model": 3}
-    reply = http.post("/v1/systemone", json=body)
+    reply = http.post("/v1/systemone", json={**one(), "model": 3, "assets": {}})
     assert reply.status_code == 422
-    assert [fault["loc"][1:] for fault in reply.json()["detail"]] == [
-        ["model"],
-        ["questions", "late", "noul", "ask_if"],
-    ]
+    assert [fault["loc"][1:] for fault in reply.json()["detail"]] == [["model"], ["assets"]]
     assert reply.json()["detail"][1]["type"] == "not_supported"
-    reply = http.post("/v1/decisions", json={**asked(ask_if={"p": ["yes"]}), "model": 3})
+    body = {**about({"role": "user", "content": [IMAGE]}), "model": 3}
+    reply = http.post("/v1/decisions", json=body)
     assert reply.json()["error"]["code"] is None
     assert "model: " in reply.json()["error"]["message"]
-    assert "questions[1].ask_if: " in reply.json()["error"]["message"]
+    assert "input[0].content[0]: " in reply.json()["error"]["message"]
     assert not server.requests
 
 

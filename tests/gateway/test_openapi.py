@@ -92,6 +92,11 @@ def test_the_limits_are_the_servers() -> None:
     assert SCHEMAS["DecisionsChoice"]["properties"]["choices"]["maxItems"] == limits.options
     assert SCHEMAS["SystemOneScore"]["properties"]["criteria"]["maxItems"] == limits.levels
     assert SCHEMAS["DecisionsScore"]["properties"]["levels"]["maxItems"] == limits.levels
+    for settings in ("Settings", "PartialSettings"):
+        orders = SCHEMAS[settings]["properties"]["orders"]
+        assert (orders["minimum"], orders["maximum"]) == (1, limits.orders)
+    samples = SCHEMAS["SystemOneRequest"]["properties"]["samples"]["anyOf"][0]
+    assert samples["maximum"] == limits.orders
     temperature = SCHEMAS["Settings"]["properties"]["temperature"]
     assert temperature["minimum"] == limits.min_temperature
     assert temperature["maximum"] == limits.max_temperature
@@ -99,6 +104,28 @@ def test_the_limits_are_the_servers() -> None:
         SCHEMAS["PrewarmRequest"]["properties"]["time_to_live_s"]["anyOf"][0]["maximum"] == limits.max_hold_s
     )
     assert f"at most {limits.json_depth} levels" in DOCUMENT["info"]["description"]
+
+
+@pytest.mark.parametrize("name", ["Readout", "QuestionReadout"])
+def test_exactly_one_readout(name: str) -> None:
+    check = validator({"$ref": f"#/components/schemas/{name}"})
+    right: list[Any] = [{"letters": {}}, {"direct": {}}, {"candidates": {}}, {"x_digits": {"base": 10}}]
+    wrong: list[Any] = [{}, {"letters": {}, "direct": {}}, {"letters": None}, {"digits": {}}, {"x_digits": 1}]
+    assert all(map(check.is_valid, right))
+    assert not any(map(check.is_valid, wrong))
+    texts = {"candidates": {"texts": ["a", "b"]}}
+    assert check.is_valid(texts) == (name == "QuestionReadout")
+
+
+def test_every_field_of_the_diagnostics_is_described() -> None:
+    for name, message in (
+        ("Diagnostics", pb.Diagnostics.DESCRIPTOR),
+        ("Skip", pb.SkippedAnswer.DESCRIPTOR),
+        ("Refusal", pb.RefusedAnswer.DESCRIPTOR),
+    ):
+        assert list(SCHEMAS[name]["properties"]) == [field.name for field in message.fields]
+    (scores,) = (SCHEMAS["Diagnostics"]["properties"]["scores"]["items"],)
+    assert list(scores["properties"]) == [field.name for field in pb.PassScores.DESCRIPTOR.fields]
 
 
 def shown() -> Iterator[tuple[str, dict[str, Any], Any]]:
@@ -124,17 +151,20 @@ def test_examples_are_as_their_schemas_say() -> None:
 def test_answers_are_as_described(
     http: httpx.Client, server: ScriptedServer, *, route: str, body: dict[str, Any], detail: str
 ) -> None:
-    async def one_refused(request: service_pb.DecideRequest, context: Any) -> service_pb.DecideResponse:
+    async def some_unanswered(request: service_pb.DecideRequest, context: Any) -> service_pb.DecideResponse:
         response = await uniform(request, context)
         refused = pb.RefusedAnswer(reason=pb.RefusedAnswer.REASON_ABSTAINED, message="too uncertain")
         response.answers[0].refused.CopyFrom(refused)
-        for answer in response.answers:
-            answer.diagnostics.scores.add(options=[0, 1], scores=[1.5, -2])
+        skipped = pb.SkippedAnswer(because=response.answers[0].key)
+        response.answers[2].skipped.CopyFrom(skipped)
+        for answer in response.answers[:2]:
+            answer.diagnostics.scores.add(options=[0, 1], scores=[1.5, -2], prior=True)
+            answer.diagnostics.scores[0].candidate_token_ids.add(ids=[1, 2])
         return response
 
     settings: dict[str, Any] = {"detail": detail}
     assert hold(http.post(route, json={**body, "x_dicast": settings})).status_code == 200
-    server.script = one_refused
+    server.script = some_unanswered
     reply = hold(http.post(route, json={**body, "x_dicast": settings}))
     assert reply.status_code == (400 if route == "/v1/systemone" else 200)
     if route == "/v1/systemone":

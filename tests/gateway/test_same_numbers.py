@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
-import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from gateway.roads import (
+    bits,
+    numbers,
+    of_decisions,
+    of_systemone,
+    over_decisions,
+    over_grpc,
+    over_systemone,
+)
 from gateway.served import Loop
 from gateway.tiny import Tiny, tiny_served
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +23,7 @@ from hypothesis import strategies as st
 from tiny_server import load_tiny, tiny_llama
 
 import dicast
-from dicast import Json, Level, Options
+from dicast import Json, Options
 from dicast_server.service.loading import Served
 
 _CONTEXT = 16_384
@@ -74,25 +82,25 @@ def test_all_roads_lead_to_the_same_bits(roomy: Tiny, state: Any, asked: list[di
     text = json.dumps(state, ensure_ascii=False)
     decision = roomy.grpc.decide(
         state if isinstance(state, str) else Json(text),
-        [_over_grpc(question) for question in asked],
+        [over_grpc(question) for question in asked],
         options=Options(detail="basic"),
     )
-    expected = [_bits(_numbers(answer)) for answer in decision]
+    expected = [bits(numbers(answer)) for answer in decision]
     hashes = [answer.diagnostics.prompt_hash for answer in decision if answer.diagnostics]
     assert len(hashes) == len(asked)
     detail = {"x_dicast": {"detail": "basic"}}
 
-    questions = {f"q{index}": _over_systemone(question) for index, question in enumerate(asked)}
+    questions = {f"q{index}": over_systemone(question) for index, question in enumerate(asked)}
     answers = roomy.answers("/v1/systemone", {"state": state, "questions": questions, **detail})
     assert list(answers) == list(questions)
-    assert [_bits(_of_systemone(answer)) for answer in answers.values()] == expected
+    assert [bits(of_systemone(answer)) for answer in answers.values()] == expected
     assert [answer["x_dicast"]["diagnostics"]["prompt_hash"] for answer in answers.values()] == hashes
 
     part = {"type": "input_json", "data": state}
     evidence = state if isinstance(state, str) else [{"role": "user", "content": [part]}]
-    listed = [_over_decisions(question) for question in asked]
+    listed = [over_decisions(question) for question in asked]
     answers = roomy.answers("/v1/decisions", {"input": evidence, "questions": listed, **detail})
-    assert [_bits(_of_decisions(answer)) for answer in answers] == expected
+    assert [bits(of_decisions(answer)) for answer in answers] == expected
     assert [answer["x_dicast"]["diagnostics"]["prompt_hash"] for answer in answers] == hashes
 
 
@@ -113,79 +121,4 @@ def test_structured_wording_has_the_same_bits_by_grpc_and_by_system_one(
     decision = roomy.grpc.decide(state, [dicast.Choice(instructions, options)])
     question = {"type": "choice", "instructions": instructions, "criteria": options}
     answers = roomy.answers("/v1/systemone", {"state": state, "questions": {"q": question}})
-    assert _bits(_of_systemone(answers["q"])) == _bits(_numbers(decision[0]))
-
-
-def _over_grpc(question: dict[str, Any]) -> dicast.Question:
-    match question:
-        case {"kind": "predicate", "instructions": instructions}:
-            return dicast.Predicate(instructions)
-        case {"kind": "choice", "instructions": instructions, "options": options}:
-            return dicast.Choice(instructions, options)
-        case {"kind": "score", "instructions": instructions, "levels": levels}:
-            return dicast.Score(instructions, [Level(label) for label in levels])
-    raise AssertionError
-
-
-def _over_systemone(question: dict[str, Any]) -> dict[str, Any]:
-    match question:
-        case {"kind": "predicate", "instructions": instructions}:
-            return {"type": "noul", "instructions": instructions}
-        case {"kind": "choice", "instructions": instructions, "options": options}:
-            return {"type": "choice", "instructions": instructions, "criteria": options}
-        case {"kind": "score", "instructions": instructions, "levels": levels}:
-            return {"type": "score", "instructions": instructions, "criteria": levels}
-    raise AssertionError
-
-
-def _over_decisions(question: dict[str, Any]) -> dict[str, Any]:
-    match question:
-        case {"kind": "predicate", "instructions": instructions}:
-            return {"type": "predicate", "instructions": instructions}
-        case {"kind": "choice", "instructions": instructions, "options": options}:
-            choices = [{"value": name, "description": text} for name, text in options.items()]
-            return {"type": "choice", "instructions": instructions, "choices": choices}
-        case {"kind": "score", "instructions": instructions, "levels": levels}:
-            return {
-                "type": "score",
-                "instructions": instructions,
-                "levels": [{"label": label} for label in levels],
-            }
-    raise AssertionError
-
-
-def _numbers(answer: dicast.Answer) -> Iterator[float]:
-    match answer:
-        case dicast.PredicateAnswer():
-            yield answer.probability
-        case dicast.ChoiceAnswer():
-            yield answer.confidence
-            yield from answer.probabilities.values()
-        case dicast.ScoreAnswer():
-            yield from (answer.score, answer.confidence, *answer.probabilities)
-        case _:
-            raise AssertionError(answer)
-
-
-def _of_systemone(answer: dict[str, Any]) -> Iterator[float]:
-    match answer:
-        case {"noul": probability}:
-            yield probability
-        case {"score": score, "confidence": confidence, "probabilities": probabilities}:
-            yield from (score, confidence, *probabilities.values())
-        case {"confidence": confidence, "probabilities": probabilities}:
-            yield from (confidence, *probabilities.values())
-
-
-def _of_decisions(answer: dict[str, Any]) -> Iterator[float]:
-    match answer:
-        case {"probability": probability}:
-            yield probability
-        case {"score": score, "confidence": confidence, "probabilities": probabilities}:
-            yield from (score, confidence, *(each["probability"] for each in probabilities))
-        case {"confidence": confidence, "probabilities": probabilities}:
-            yield from (confidence, *(each["probability"] for each in probabilities))
-
-
-def _bits(numbers: Iterable[float]) -> list[bytes]:
-    return [struct.pack("<d", number) for number in numbers]
+    assert bits(of_systemone(answers["q"])) == bits(numbers(decision[0]))

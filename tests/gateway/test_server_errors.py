@@ -14,7 +14,7 @@ from dicast.v1 import decision_service_pb2 as service_pb
 from dicast.v1 import error_pb2
 from dicast_gateway.errors import TABLE, Kind, parse_path
 
-SYSTEMONE = {
+SYSTEMONE: dict[str, Any] = {
     "state": "s",
     "questions": {
         "n": {"type": "noul", "instructions": "?"},
@@ -22,13 +22,41 @@ SYSTEMONE = {
         "s": {"type": "score", "criteria": ["lo", "hi"]},
     },
 }
-DECISIONS = {
+# With conditions and a plugin's question and readouts.
+MORE_SYSTEMONE: dict[str, Any] = {
+    **SYSTEMONE,
+    "questions": {
+        **SYSTEMONE["questions"],
+        "n": {**SYSTEMONE["questions"]["n"], "ask_if": {"s": [0, "1"], "a.b[1]": ["x"]}},
+        "p": {"type": "x_rank", "items": [1, 2], "x_dicast": {"readout": {"x_digits": {"base": 10}}}},
+    },
+    "x_dicast": {"readout": {"x_digits": {}}},
+    "ask": ["p", "s"],
+}
+DECISIONS: dict[str, Any] = {
     "input": [{"role": "user", "content": "s"}],
     "questions": [
         {"type": "predicate", "instructions": "?"},
         {"type": "choice", "instructions": "?", "choices": [{"value": "x"}, {"value": "y"}]},
         {"type": "score", "instructions": "?", "levels": [{"label": "lo"}, {"label": "hi"}]},
     ],
+}
+
+MORE_DECISIONS: dict[str, Any] = {
+    **DECISIONS,
+    "questions": [
+        {**DECISIONS["questions"][0], "ask_if": {"scale": [0, "1"], "": ["x"]}},
+        {**DECISIONS["questions"][1], "name": ""},
+        {**DECISIONS["questions"][2], "name": "scale"},
+        {
+            "type": "x_rank",
+            "name": "p",
+            "items": [1, 2],
+            "x_dicast": {"readout": {"x_digits": {"base": 10}}},
+        },
+    ],
+    "x_dicast": {"readout": {"x_digits": {}}},
+    "ask": ["p", "scale"],
 }
 
 ASK = "invalid_request_error"
@@ -185,6 +213,51 @@ PATHS: list[tuple[str, list[Any], str | None]] = [
     ),
     ("end_user", ["end_user"], "safety_identifier"),
 ]
+
+
+READOUT = ["questions", "p", "x_rank", "x_dicast", "readout", "x_digits"]
+MORE_PATHS: list[tuple[str, list[Any], str]] = [
+    ("ask[1]", ["ask", 1], "ask[1]"),
+    ("questions[0].ask_if", ["questions", "n", "noul", "ask_if"], "questions[0].ask_if"),
+    ("questions[0].ask_if[0].key", ["questions", "n", "noul", "ask_if", "s"], "questions[0].ask_if.scale"),
+    (
+        "questions[0].ask_if[0].any_of[1]",
+        ["questions", "n", "noul", "ask_if", "s", 1],
+        "questions[0].ask_if.scale[1]",
+    ),
+    ("questions[0].ask_if[1].any_of", ["questions", "n", "noul", "ask_if", "a.b[1]"], "questions[0].ask_if."),
+    ("options.readout.extension.name", ["x_dicast", "readout", "x_digits"], "x_dicast.readout.x_digits"),
+    (
+        "options.readout.extension.json.base",
+        ["x_dicast", "readout", "x_digits", "base"],
+        "x_dicast.readout.x_digits.base",
+    ),
+    ("questions[3].readout.extension.name", READOUT, "questions[3].x_dicast.readout.x_digits"),
+    (
+        "questions[3].readout.extension.json.base",
+        [*READOUT, "base"],
+        "questions[3].x_dicast.readout.x_digits.base",
+    ),
+    ("questions[3]", ["questions", "p", "x_rank"], "questions[3]"),
+    ("questions[3].extension.type", ["questions", "p", "x_rank", "type"], "questions[3].type"),
+    ("questions[3].extension.json", ["questions", "p", "x_rank"], "questions[3]"),
+    (
+        "questions[3].extension.json.items[1]",
+        ["questions", "p", "x_rank", "items", 1],
+        "questions[3].items[1]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("field", "loc", "param"), MORE_PATHS)
+def test_paths_of_conditions_and_plugins_are_translated(
+    http: httpx.Client, server: ScriptedServer, field: str, loc: list[Any], param: str
+) -> None:
+    server.script = failing(StatusCode.INVALID_ARGUMENT, "as a whole", "INVALID", {field: "is wrong"})
+    (fault,) = http.post("/v1/systemone", json=MORE_SYSTEMONE).json()["detail"]
+    assert fault == {"loc": ["body", *loc], "msg": "is wrong", "type": "invalid"}
+    error = http.post("/v1/decisions", json=MORE_DECISIONS).json()["error"]
+    assert (error["param"], error["message"]) == (param, f"{param}: is wrong")
 
 
 @pytest.mark.parametrize("reason", ["INVALID", "LIMIT_EXCEEDED"])

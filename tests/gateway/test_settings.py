@@ -1,5 +1,6 @@
 """`x_dicast` and its aliases, the same on both routes: what they become, and what comes back."""
 
+import json
 from typing import Any
 
 import httpx
@@ -17,7 +18,7 @@ ROUTES = pytest.mark.parametrize(
     ids=["systemone", "decisions"],
 )
 ALL = {
-    "readout": {"letters": {"style": "bracket"}},
+    "readout": {"letters": {"style": "bracket", "correct_prior": False}},
     "orders": 4,
     "temperature": 1.5,
     "detail": "full",
@@ -25,12 +26,29 @@ ALL = {
     "cache_salt": "ours",
     "abstain": {"min_confidence": 0.25},
     "isolated": True,
+    "mode": "independent",
 }
 ALL_PROTO = """
-readout { letters { style: STYLE_BRACKET } }
+readout { letters { style: STYLE_BRACKET correct_prior: false } }
 orders: 4 temperature: 1.5 detail: DETAIL_LEVEL_FULL seed: 9223372036854775808 cache_salt: "ours"
-abstain { min_confidence: 0.25 } isolated: true
+abstain { min_confidence: 0.25 } isolated: true mode: MODE_INDEPENDENT
 """
+READOUTS: list[tuple[Any, str]] = [
+    ({"letters": {}}, "letters {}"),
+    ({"letters": {"style": None, "correct_prior": True}}, "letters { correct_prior: true }"),
+    ({"direct": {}}, "direct {}"),
+    ({"direct": {"hide_names": True}}, "direct { hide_names: true }"),
+    ({"candidates": {"scoring": "single_token"}}, "candidates { scoring: SCORING_SINGLE_TOKEN }"),
+    (
+        {"candidates": {"scoring": "sequence", "normalize_length": True, "correct_prior": True}},
+        "candidates { scoring: SCORING_SEQUENCE normalize_length: true correct_prior: true }",
+    ),
+    ({"x_digits": {}}, 'extension { name: "x_digits" json: "{}" }'),
+    (
+        {"x_digits": {"b": 1.0, "a": [None, "é"]}},
+        """extension { name: "x_digits" json: '{"b":1.0,"a":[null,"é"]}' }""",
+    ),
+]
 
 
 @ROUTES
@@ -90,6 +108,24 @@ def test_other_names_mean_the_same(
         ({"x_dicast": {"detail": "all"}}, "x_dicast.detail"),
         ({"x_dicast": {"sed": 1}}, "x_dicast.sed"),
         ({"x_dicast": {"readout": {"letters": {"style": "round"}}}}, "x_dicast.readout.letters.style"),
+        ({"x_dicast": {"readout": {}}}, "x_dicast.readout"),
+        ({"x_dicast": {"readout": "letters"}}, "x_dicast.readout"),
+        ({"x_dicast": {"readout": {"letters": {}, "direct": {}}}}, "x_dicast.readout"),
+        ({"x_dicast": {"readout": {"letters": {}, "x_digits": {}}}}, "x_dicast.readout"),
+        ({"x_dicast": {"readout": {"numbers": {}}}}, "x_dicast.readout"),
+        ({"x_dicast": {"readout": {"letters": None}}}, "x_dicast.readout"),
+        ({"x_dicast": {"readout": {"x_digits": []}}}, "x_dicast.readout"),
+        ({"x_dicast": {"readout": {"direct": {"style": "plain"}}}}, "x_dicast.readout.direct.style"),
+        (
+            {"x_dicast": {"readout": {"candidates": {"scoring": "all"}}}},
+            "x_dicast.readout.candidates.scoring",
+        ),
+        # Texts are those of one question's options.
+        (
+            {"x_dicast": {"readout": {"candidates": {"texts": ["a", "b"]}}}},
+            "x_dicast.readout.candidates.texts",
+        ),
+        ({"x_dicast": {"mode": "alone"}}, "x_dicast.mode"),
         ({"extra": {"backend": "x"}}, "extra.backend"),
         ({"samples": "many"}, "samples"),
     ],
@@ -114,24 +150,51 @@ def test_what_is_wrong_is_refused_with_its_path(
 
 
 @ROUTES
-def test_a_question_has_a_readout_of_its_own(
-    http: httpx.Client, server: ScriptedServer, route: str, body: dict[str, Any]
+@pytest.mark.parametrize(("said", "wanted"), READOUTS)
+def test_readouts_arrive_on_the_request_and_on_a_question(
+    http: httpx.Client,
+    server: ScriptedServer,
+    *,
+    route: str,
+    body: dict[str, Any],
+    said: Any,
+    wanted: str,
 ) -> None:
-    more = {"x_dicast": {"readout": {"letters": {"style": "plain"}}}}
-    asked = body["questions"]
-    with_more = {"q": {**asked["q"], **more}} if isinstance(asked, dict) else [{**asked[0], **more}]
-    assert http.post(route, json={**body, "questions": with_more}).status_code == 200
-    assert server.requests[0].questions[0].readout.letters.style == pb.LettersReadout.STYLE_PLAIN
+    readout = {"x_dicast": {"readout": said}}
+    assert http.post(route, content=json.dumps({**body, **readout})).status_code == 200
+    assert http.post(route, content=json.dumps(with_question(body, readout))).status_code == 200
+    of_request, of_question = server.requests
+    message = text_format.Parse(wanted, pb.Readout())
+    assert of_request.options.readout == of_question.questions[0].readout == message
+    assert not of_request.questions[0].HasField("readout")
+    assert not of_question.HasField("options")
 
 
 @ROUTES
-def test_asking_some_of_the_questions_is_refused_by_name(
+def test_a_question_has_texts_of_its_own(
     http: httpx.Client, server: ScriptedServer, route: str, body: dict[str, Any]
 ) -> None:
-    reply = http.post(route, json={**body, "ask": ["q"]})
-    assert reply.status_code == 400
-    assert "ask" in reply.text
-    assert not server.requests
+    texts = [f"text {place}" for place in range(45)]
+    more = {"x_dicast": {"readout": {"candidates": {"texts": texts}}}}
+    assert http.post(route, json=with_question(body, more)).status_code == 200
+    assert list(server.requests[0].questions[0].readout.candidates.texts) == texts
+
+
+@ROUTES
+def test_what_is_wrong_with_a_readout_says_which_there_are(
+    http: httpx.Client, route: str, body: dict[str, Any]
+) -> None:
+    wrong: list[dict[str, Any]] = [{}, {"numbers": {}}, {"letters": {}, "direct": {}}]
+    for readout in wrong:
+        reply = http.post(route, json={**body, "x_dicast": {"readout": readout}})
+        assert "letters, direct, candidates or a plugin's, which begins with x_" in reply.text
+
+
+def with_question(body: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+    """The body with more in its question."""
+    asked = body["questions"]
+    questions: Any = {"q": {**asked["q"], **more}} if isinstance(asked, dict) else [{**asked[0], **more}]
+    return {**body, "questions": questions}
 
 
 @ROUTES

@@ -1,23 +1,31 @@
 """The embedded model for real: its prompts, its numbers, and the same numbers however they are read."""
 
 import itertools
+import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import tiny_models
+from scripted import diagnostics
+from tiny_server import REGISTRY, serving
 
-from dicast.v1 import decision_pb2
-from dicast_server.decisions.answers import Abstain, Answer, ChoiceAnswer, PredicateAnswer, ScoreAnswer
+from dicast_server.decisions.answers import Answer, ChoiceAnswer, PredicateAnswer, ScoreAnswer
 from dicast_server.decisions.questions import Choice, Level, Option, Predicate, Question, QuestionType, Score
 from dicast_server.engine.reader import Tally, alone
 from dicast_server.engine.store import PrefixStore
+from dicast_server.models import gguf_file, gguf_tokenizer
+from dicast_server.models.frames import Frames
+from dicast_server.readouts.letters import LETTERS, LettersSettings
 from dicast_server.readouts.profile import OptionStyle
+from dicast_server.service.host import Status
 from dicast_server.service.loading import Served, load_served
 from dicast_server.service.planning import Planner
-from dicast_server.service.requests import AskedQuestion, DecisionRequest
+from dicast_server.service.registry import ChosenReadout
+from dicast_server.service.requests import AskedQuestion, DecisionRequest, RequestOptions
 
 STATE = "Parcel 7 left Porto on 12 September. It has not moved for nine days. " * 5
 TEAMS = Choice(
@@ -38,7 +46,7 @@ def served(smollm2_path: Path) -> Served:
 
 @pytest.fixture(scope="module")
 def planner(served: Served) -> Planner:
-    return Planner(served.model.frame, served.profile, served.labels, served.context)
+    return served.planner(REGISTRY)
 
 
 def question(index: int, instructions: str, type_: QuestionType = Predicate()) -> Question:  # noqa: B008
@@ -48,13 +56,13 @@ def question(index: int, instructions: str, type_: QuestionType = Predicate()) -
 def asked(
     *questions: Question, state: str = STATE, style: OptionStyle | None = None, isolated: bool = False
 ) -> DecisionRequest:
+    letters = None
+    if style is not None:
+        letters = ChosenReadout(REGISTRY.readouts["letters"], LettersSettings(style))
     return DecisionRequest(
         state,
-        tuple(AskedQuestion(each, style) for each in questions),
-        None,
-        Abstain(),
-        isolated,
-        decision_pb2.DETAIL_LEVEL_FULL,
+        tuple(AskedQuestion(each, letters) for each in questions),
+        RequestOptions(isolated=isolated),
     )
 
 
@@ -75,17 +83,18 @@ QUESTIONS = [
 def test_batched_tails_equal_one_full_forward_each(served: Served, planner: Planner) -> None:
     work = planner.plan(asked(*QUESTIONS))
     passes = work.rounds.next_round()
-    assert {pass_.tokens[: len(work.prefix)] for pass_ in passes} == {work.prefix}
-    assert len(work.prefix) > 128
+    (prefix,) = work.prefixes
+    assert {pass_.tokens[: len(prefix)] for pass_ in passes} == {prefix}
+    assert len(prefix) > 128
     answers, tally = read(served, planner, asked(*QUESTIONS))
-    assert tally.input_tokens == len(work.prefix) + sum(len(p.tokens) - len(work.prefix) for p in passes)
+    assert tally.input_tokens == len(prefix) + sum(len(p.tokens) - len(prefix) for p in passes)
     for answer, pass_ in zip(answers, passes, strict=True):
         logits = tiny_models.logits(served.model.model, list(pass_.tokens))[-1].astype(np.float64)
         everything = np.log(np.exp(logits - logits.max()).sum()) + logits.max()
-        scores = np.array(answer.diagnostics.passes[0].scores)
+        scores = np.array(diagnostics(answer).passes[0].scores)
         assert scores - everything == pytest.approx(logits[list(pass_.labels)] - everything, abs=1e-4)
         mass = np.exp(logits[list(pass_.labels)] - everything).sum()
-        assert answer.diagnostics.option_mass == pytest.approx(mass, abs=3e-4)
+        assert diagnostics(answer).option_mass == pytest.approx(mass, abs=3e-4)
 
 
 def test_the_same_bits_again_and_float_noise_among_neighbours(served: Served, planner: Planner) -> None:
@@ -151,6 +160,45 @@ def test_letter_probabilities_are_those_of_an_independent_float32_run(
     assert numbers(answer) == pytest.approx([0.1547, 0.3547, 0.4906], abs=1e-4)
 
 
+CHATML_END = "<|im_end|>\n<|im_start|>assistant\n"
+
+
+def ending_in(served: Served, path: Path, end: str) -> Served:
+    """The model with a template of which nothing is left but the end."""
+    tokenizer = gguf_tokenizer.build(gguf_file.GgufFile(path).metadata, "file")
+    start = "<|im_start|>user\n" if end == CHATML_END else ""
+    # Jinja drops a line break at the end.
+    tokenizer.chat_template = f"{start}{{{{ messages[0].content }}}}{{{{ {json.dumps(end)} }}}}"
+    model = replace(served.model, frames=Frames.from_tokenizer(tokenizer))
+    return replace(served, model=model, labels=model.frame.label_ids(LETTERS))
+
+
+def test_the_option_mass_tells_how_well_a_prompt_leads_to_the_letters(
+    served: Served, smollm2_path: Path
+) -> None:
+    masses = {}
+    for end in ("\n\nAnswer:", "\n", CHATML_END):
+        made = ending_in(served, smollm2_path, end)
+        answers, _ = read(made, made.planner(REGISTRY), asked(*QUESTIONS[:2], state="The parcel is late."))
+        masses[end] = min(diagnostics(answer).option_mass for answer in answers)
+    assert masses["\n\nAnswer:"] < 0.05 < masses["\n"] < masses[CHATML_END]
+    # The letter melts into the space, whatever letter it is.
+    assert ending_in(served, smollm2_path, "\n\nAnswer: ").labels == {}
+
+
+async def test_a_prompt_that_needs_a_space_before_the_letter_gets_it(smollm2_path: Path) -> None:
+    def load() -> Served:
+        served = load_served("smollm2-135m-instruct", smollm2_path.parents[1])
+        return ending_in(served, smollm2_path, "\n\nAnswer:")
+
+    async with serving(load, least_option_mass=0.05) as running:
+        assert running.host.status is Status.READY
+        assert running.host.served is not None
+        # "A" is 49, " A" is 330.
+        assert running.host.served.labels["A"] == 330
+        assert "a space before the answer" in running.host.served.model.frame.description
+
+
 GOLDEN = {
     "team": [0.221373, 0.459270, 0.319357],
     "late": [0.553698],
@@ -159,7 +207,9 @@ GOLDEN = {
 
 
 def test_answers_move_only_with_the_version_of_the_prompt(served: Served, planner: Planner) -> None:
-    assert served.profile.prompt_version == "letters-1-plain-json"
+    # The profile that comes with dicast for exactly these weights and this template.
+    assert served.profile.name == "smollm2-135m-instruct"
+    assert planner.prompt_version == "letters-1-plain-json"
     answers, _ = read(served, planner, asked(*QUESTIONS[:3], state="Parcel 7 has not moved for nine days."))
     for answer, expected in zip(answers, GOLDEN.values(), strict=True):
         assert numbers(answer) == pytest.approx(expected, abs=2e-4)

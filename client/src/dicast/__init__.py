@@ -6,11 +6,9 @@ from dicast._answers import (
     ChoiceAnswer,
     Completed,
     Decision,
-    Diagnostics,
     Event,
     ExtensionAnswer,
     Failed,
-    PassScores,
     PredicateAnswer,
     Prewarmed,
     Refused,
@@ -21,6 +19,7 @@ from dicast._answers import (
 )
 from dicast._async_client import AsyncClient, AsyncStream
 from dicast._client import Client, Stream
+from dicast._diagnostics import Diagnostics, PassScores
 from dicast._errors import (
     Cancelled,
     DeadlineExceeded,
@@ -36,7 +35,7 @@ from dicast._errors import (
     Violation,
 )
 from dicast._models import Calibration, Engine, Limits, Model, Profile, SelfCheck, Store
-from dicast._options import Abstain, Candidates, Direct, Letters, Options, Readout
+from dicast._options import Abstain, Candidates, Direct, Letters, Options, Plugin, Readout
 from dicast._questions import (
     Choice,
     Content,
@@ -86,6 +85,7 @@ __all__ = [
     "Options",
     "Overloaded",
     "PassScores",
+    "Plugin",
     "Predicate",
     "PredicateAnswer",
     "Prewarmed",

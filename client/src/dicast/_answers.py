@@ -6,52 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, TypeVar
 
+from dicast._diagnostics import Diagnostics
 from dicast._errors import ServerError, Unanswered
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PassScores:
-    """The raw scores (logits) of one pass: `scores[i]` belongs to the option of index `options[i]`."""
-
-    options: tuple[int, ...]
-    scores: tuple[float, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diagnostics:
-    """How an answer was read; sent where `Options.detail` asks for it.
-
-    Attributes:
-        readout: by name.
-        profile: prompt style and published constants of the model.
-        prompt_version: changes whenever the text of a prompt does.
-        option_mass: share of the model's probability on the listed labels, in [0, 1].
-        temperature: that was applied.
-        temperature_source: where it came from.
-        forwards: of the model that the question took part in, the shared prefix apart.
-        passes: prompts that were read.
-        orders: that were averaged.
-        order_spread: largest difference between two orders' probabilities of one option.
-        truncated_tokens: always 0: a prompt that does not fit is refused.
-        head_path: how the labels' scores were computed: "rows" or "logits".
-        prompt_hash: SHA-256 in hexadecimal of the token ids of all passes.
-        scores: raw scores by pass; only with detail "full".
-    """
-
-    readout: str
-    profile: str
-    prompt_version: str
-    option_mass: float
-    temperature: float
-    temperature_source: str
-    forwards: int
-    passes: int
-    orders: int
-    order_spread: float
-    truncated_tokens: int
-    head_path: str
-    prompt_hash: str
-    scores: tuple[PassScores, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,13 +161,13 @@ class Summary:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision(Summary):
-    """The answers to one request, in the order of its questions.
+    """The answers to one request, in the order of its questions, those that were not asked left out.
 
     `decision["route"]` and `decision[0]` give an answer of any kind; `decision.choice("route")` and its
     like give it with its type. Iterating gives the answers.
 
     Attributes:
-        answers: one for each question.
+        answers: one for each question that was asked.
     """
 
     answers: tuple[Answer, ...]

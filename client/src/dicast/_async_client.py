@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -77,11 +77,14 @@ class AsyncClient:
         model: str = "",
         options: Options | None = None,
         end_user: str = "",
+        ask: Sequence[str] = (),
         timeout_s: Timeout = FROM_CLIENT,
         request_id: str = "",
     ) -> Decision:
         """Answer questions about a state; see `Client.decide`. Cancelling the task cancels the call."""
-        request = _encode.decide_request(state, questions, model=model, options=options, end_user=end_user)
+        request = _encode.decide_request(
+            state, questions, model=model, options=options, end_user=end_user, ask=ask
+        )
         return _decode.decision(await self._call(self._decisions.Decide, request, timeout_s, request_id))
 
     def stream(

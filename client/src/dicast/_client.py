@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -92,6 +92,7 @@ class Client:
         model: str = "",
         options: Options | None = None,
         end_user: str = "",
+        ask: Sequence[str] = (),
         timeout_s: Timeout = FROM_CLIENT,
         request_id: str = "",
     ) -> Decision:
@@ -103,6 +104,7 @@ class Client:
             model: id or alias. Empty: the default model.
             options: settings of the request.
             end_user: an opaque id of the person behind the request, for the server's log.
+            ask: the keys of the questions to ask; the others get no answer. Empty: all.
             timeout_s: seconds that the call may take. None: no deadline on this side.
             request_id: names the call in the server's log. Empty: the server makes one.
 
@@ -110,7 +112,9 @@ class Client:
             ServerError: the call failed as a whole. A question that fails alone is a `Refused` answer.
             TypeError, ValueError: something that cannot be sent, with its path.
         """
-        request = _encode.decide_request(state, questions, model=model, options=options, end_user=end_user)
+        request = _encode.decide_request(
+            state, questions, model=model, options=options, end_user=end_user, ask=ask
+        )
         return _decode.decision(self._call(self._decisions.Decide, request, timeout_s, request_id))
 
     def stream(

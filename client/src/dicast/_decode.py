@@ -10,6 +10,7 @@ from google.protobuf.duration_pb2 import Duration
 
 from dicast import _answers as a
 from dicast import _errors, _models
+from dicast._diagnostics import Diagnostics, PassScores
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast.v1 import model_service_pb2 as model_pb
@@ -130,6 +131,8 @@ def model(message: model_pb.Model) -> _models.Model:
             options=limits.options,
             levels=limits.levels,
             orders=limits.orders,
+            passes=limits.passes,
+            whole_tokens=limits.whole_tokens,
             message_bytes=limits.message_bytes,
             json_depth=limits.json_depth,
             queued_requests=limits.queued_requests,
@@ -144,6 +147,7 @@ def model(message: model_pb.Model) -> _models.Model:
             mlx_version=engine.mlx_version,
             head_path=engine.head_path,
             shared_tails=engine.shared_tails,
+            costs_hash=engine.costs_hash,
         ),
         parameters=message.parameters,
         quantization=message.quantization,
@@ -167,8 +171,8 @@ def _self_check(message: model_pb.SelfCheck) -> _models.SelfCheck:
     )
 
 
-def _diagnostics(message: pb.Diagnostics) -> a.Diagnostics:
-    return a.Diagnostics(
+def _diagnostics(message: pb.Diagnostics) -> Diagnostics:
+    return Diagnostics(
         readout=message.readout,
         profile=message.profile,
         prompt_version=message.prompt_version,
@@ -183,8 +187,23 @@ def _diagnostics(message: pb.Diagnostics) -> a.Diagnostics:
         head_path=message.head_path,
         prompt_hash=message.prompt_hash,
         scores=tuple(
-            a.PassScores(options=tuple(each.options), scores=tuple(each.scores)) for each in message.scores
+            PassScores(
+                options=tuple(each.options),
+                scores=tuple(each.scores),
+                candidate_token_ids=tuple(tuple(tokens.ids) for tokens in each.candidate_token_ids),
+                prior=each.prior,
+            )
+            for each in message.scores
         ),
+        score_kind=message.score_kind,
+        prior_corrected=message.prior_corrected,
+        length_normalized=message.length_normalized,
+        entropy=message.entropy,
+        margin=message.margin,
+        concentration=message.concentration,
+        confidence_formula=message.confidence_formula,
+        state_hash=message.state_hash,
+        tokens=message.tokens,
     )
 
 

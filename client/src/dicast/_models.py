@@ -34,6 +34,8 @@ class Limits:
         options: of a choice, at most.
         levels: of a score, at most.
         orders: of a question, at most.
+        passes: of a request that asks for more than one order, at most.
+        whole_tokens: of one prompt in the mode "independent".
         message_bytes: of a request.
         json_depth: how deep JSON values may nest.
         queued_requests: that may wait for the engine.
@@ -44,6 +46,8 @@ class Limits:
     options: int
     levels: int
     orders: int
+    passes: int
+    whole_tokens: int
     message_bytes: int
     json_depth: int
     queued_requests: int
@@ -73,6 +77,7 @@ class Engine:
         mlx_version: of the array library.
         head_path: how labels' scores are computed: "rows" or "logits".
         shared_tails: False where questions run one by one.
+        costs_hash: SHA-256 in hexadecimal of the table of costs by which questions share forwards.
     """
 
     device: str
@@ -81,6 +86,7 @@ class Engine:
     mlx_version: str
     head_path: str
     shared_tails: bool
+    costs_hash: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
@@ -13,9 +13,12 @@ class Letters:
 
     Attributes:
         style: how an option's line is written: `A) name` or `[A] name`. None: the profile's style.
+        correct_prior: subtracts the letters' scores after a state without content. None: the
+            profile's choice.
     """
 
     style: Literal["plain", "bracket"] | None = None
+    correct_prior: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +40,33 @@ class Candidates:
         scoring: one token a candidate, or all of its tokens. None: the model's own choice.
         normalize_length: divides a sequence's log-probability by its number of tokens.
         correct_prior: subtracts the candidate's score after a state without content.
+        texts: what the reply would be for each option, in the order of the question's options (a predicate's
+            are true, false); in a question's own readout alone. Empty: the options' names.
+
+    Example:
+        >>> late = Candidates(texts=["It is late.", "It is in time."])
     """
 
     scoring: Literal["single_token", "sequence"] | None = None
     normalize_length: bool = False
     correct_prior: bool = False
+    texts: Sequence[str] = ()
 
 
-Readout: TypeAlias = "Letters | Direct | Candidates"
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """A readout of a server's plugin.
+
+    Attributes:
+        name: as the plugin registered it; it begins with `x_`.
+        settings: the readout's own, an object that is written as JSON.
+    """
+
+    name: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+Readout: TypeAlias = "Letters | Direct | Candidates | Plugin"
 """A way of reading a decision out of a model's scores."""
 
 
@@ -74,6 +96,8 @@ class Options:
         cache_salt: keeps this request's prefixes apart from those of other salts. Not shown by repr.
         abstain: turns uncertain answers into refusals. None: never.
         isolated: reads one question a forward, so that neighbours cannot move even the last bits.
+        mode: "shared" reads a state once for all questions, "independent" every prompt whole, in a forward of
+            its own: slow, for reference. None: shared.
         extensions: settings of a server's plugins, by name.
     """
 
@@ -85,4 +109,5 @@ class Options:
     cache_salt: str = field(default="", repr=False)
     abstain: Abstain | None = None
     isolated: bool = False
+    mode: Literal["shared", "independent"] | None = None
     extensions: Mapping[str, Any] = field(default_factory=dict)

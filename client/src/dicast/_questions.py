@@ -166,6 +166,7 @@ class Request:
         model: id or alias. Empty: the default model.
         options: settings of the request. None: the server's.
         end_user: an opaque id of the person behind the request, for the server's log. Empty: none.
+        ask: the keys of the questions to ask; the others get no answer. Empty: all.
     """
 
     id: str
@@ -174,3 +175,4 @@ class Request:
     model: str = ""
     options: Options | None = None
     end_user: str = ""
+    ask: Sequence[str] = ()

@@ -42,6 +42,7 @@ async def decide(http: Request, dialect: Dialect, engine: Engine, max_body_bytes
             response = await engine.decide(asked.request, timeout_s, metadata, departure(http.receive))
         except GatewayError as problem:
             raise problem.relocated(lambda path: dialect.locate(path, asked.request)) from problem
+        asked.check(response)
         return json_reply(dialect.answer(asked, response))
     except GatewayError as problem:
         return dialect.failure(problem)

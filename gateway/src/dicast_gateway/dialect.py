@@ -22,6 +22,15 @@ class Asked:
     request: service_pb.DecideRequest
     partial: bool = False
 
+    def check(self, response: service_pb.DecideResponse) -> None:
+        """Raise ValueError where the answers are not those to the questions that were asked."""
+        ask = frozenset(self.request.ask)
+        wanted = [
+            index for index, question in enumerate(self.request.questions) if not ask or question.key in ask
+        ]
+        if (found := [answer.index for answer in response.answers]) != wanted:
+            raise ValueError(f"the server answered the questions {found}, and was asked {wanted}")
+
 
 class Dialect(Protocol):
     """What a JSON dialect has to say. It relabels; it decides nothing."""

@@ -6,7 +6,6 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
-from dataclasses import replace
 from typing import Any
 
 from starlette.responses import StreamingResponse
@@ -85,6 +84,7 @@ async def event_stream(
                         response = service_pb.DecideResponse(
                             answers=[answers[index] for index in sorted(answers)], summary=message
                         )
+                        asked.check(response)
                         text = _done(dialect.answer(asked, response), metadata)
                 # Of a question that is left out there is nothing to tell before the end.
                 if text and (message is not None or started):
@@ -108,10 +108,8 @@ async def event_stream(
 
 
 def _answered(dialect: Dialect, asked: Asked, answer: pb.Answer) -> bytes:
-    """The answer as a request with this question alone would get it: no second form to keep in step."""
-    question, options = asked.request.questions[answer.index], asked.request.options
-    alone = service_pb.DecideRequest(questions=[question], options=options)
-    reply = dialect.answer(replace(asked, request=alone), service_pb.DecideResponse(answers=[answer]))
+    """The answer as a reply with no other would have it: no second form to keep in step."""
+    reply = dialect.answer(asked, service_pb.DecideResponse(answers=[answer]))
     return b"".join(_event("answer", data) for data in dialect.named(answer.index, reply["answers"]))
 
 

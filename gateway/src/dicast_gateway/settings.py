@@ -11,22 +11,23 @@ from pydantic_core import PydanticCustomError
 from dicast import jsontext
 from dicast.jsontext import Path, show_path
 from dicast.v1 import decision_pb2 as pb
-from dicast_gateway.content import Shape, unserved
+from dicast_gateway.conditions import Ask, AskIf, Find, to_conditions
+from dicast_gateway.content import Shape
 from dicast_gateway.errors import invalid
-from dicast_gateway.protojson import to_json
+from dicast_gateway.readouts import QuestionReadout, Readout
 
 FIELD = "x_dicast"
 
-_STYLES = {
-    None: pb.LettersReadout.STYLE_UNSPECIFIED,
-    "plain": pb.LettersReadout.STYLE_PLAIN,
-    "bracket": pb.LettersReadout.STYLE_BRACKET,
-}
 _DETAILS = {
     None: pb.DETAIL_LEVEL_UNSPECIFIED,
     "none": pb.DETAIL_LEVEL_NONE,
     "basic": pb.DETAIL_LEVEL_BASIC,
     "full": pb.DETAIL_LEVEL_FULL,
+}
+_MODES = {
+    None: pb.MODE_UNSPECIFIED,
+    "shared": pb.MODE_SHARED,
+    "independent": pb.MODE_INDEPENDENT,
 }
 _MOST = {"orders": 2**32 - 1, "seed": 2**64 - 1}
 
@@ -48,22 +49,6 @@ def _samples(node: Any) -> Any:
 Whole = Annotated[int | None, BeforeValidator(_whole)]
 
 
-class Letters(Shape):
-    """Settings of the letters readout."""
-
-    style: Literal["plain", "bracket"] | None = None
-
-
-class Readout(Shape):
-    """How a question is read."""
-
-    letters: Letters
-
-    def message(self) -> pb.Readout:
-        """As protobuf."""
-        return pb.Readout(letters=pb.LettersReadout(style=_STYLES[self.letters.style]))
-
-
 class Abstain(Shape):
     """Below which certainty a question is refused."""
 
@@ -74,15 +59,35 @@ class Abstain(Shape):
 class QuestionSettings(Shape):
     """`x_dicast` in a question."""
 
-    readout: Readout | None = None
+    readout: QuestionReadout | None = None
+    ask_if: AskIf | None = None
 
 
-class WithCondition(Shape):
-    """A question that may say when it is asked, as the contract has it and other servers do."""
+class AnyQuestion(Shape):
+    """What a question of any type may say: when it is asked, and how it is read."""
 
-    ask_if: Annotated[Any, unserved("conditions are not served by this version: ask the question always")] = (
-        None
-    )
+    ask_if: AskIf | None = None
+    x_dicast: QuestionSettings | None = None
+
+    def readout(self) -> pb.Readout | None:
+        """Its own readout as protobuf, None where it has none."""
+        ours = self.x_dicast.readout if self.x_dicast is not None else None
+        return None if ours is None else ours.message()
+
+    def conditions(self, path: Path, find: Find) -> list[pb.Condition]:
+        """Its conditions as protobuf; `path` is the question's.
+
+        Raises:
+            GatewayError: they are said twice, differently, or an answer may be two levels of a scale.
+        """
+        ours = self.x_dicast.ask_if if self.x_dicast is not None else None
+        # As protobuf, in which true is not 1.
+        claims = [
+            (where, to_conditions(said, where, find))
+            for where, said in (((*path, FIELD, "ask_if"), ours), ((*path, "ask_if"), self.ask_if))
+            if said is not None
+        ]
+        return _agreed(*claims) or []
 
 
 class Settings(Shape):
@@ -96,6 +101,8 @@ class Settings(Shape):
     cache_salt: str | None = None
     abstain: Abstain | None = None
     isolated: bool | None = None
+    mode: Literal["shared", "independent"] | None = None
+    ask: Ask | None = None
 
 
 class Extra(Shape):
@@ -113,9 +120,12 @@ class WithSettings(Shape):
     extra: Extra | None = None
     samples: Annotated[int | None, BeforeValidator(_samples)] = None
     seed: Whole = None
-    ask: Annotated[
-        Any, unserved("asking some of the questions is not served by this version: send those alone")
-    ] = None
+    ask: Ask | None = None
+
+    def asked(self) -> list[str]:
+        """The questions to ask, none where all are. Raises GatewayError where it is said differently."""
+        ours = self.x_dicast.ask if self.x_dicast is not None else None
+        return _agreed(((FIELD, "ask"), ours), (("ask",), self.ask)) or []
 
     def options(self, cache_key: tuple[str, str | None] | None = None) -> pb.DecideOptions | None:
         """The settings as protobuf, None where nothing was said.
@@ -145,6 +155,7 @@ class WithSettings(Shape):
             cache_salt=_agreed(((FIELD, "cache_salt"), ours.cache_salt), ((key_name,), key)),
             abstain=pb.Abstain(**ours.abstain.model_dump()) if ours.abstain is not None else None,
             isolated=bool(ours.isolated),
+            mode=_MODES[ours.mode],
         )
         return options if options.ByteSize() else None
 
@@ -159,18 +170,3 @@ def _agreed(*said: tuple[Path, Any]) -> Any:
         if other != value:
             raise invalid(path, f"says something else than {show_path(first)}", "conflict")
     return value
-
-
-def shown(answer: pb.Answer, detail: int) -> dict[str, Any]:
-    """What the settings ask for beside an answer: nothing, or the field `x_dicast`."""
-    if detail < pb.DETAIL_LEVEL_BASIC:
-        return {}
-    told: dict[str, Any] = {"diagnostics": to_json(answer.diagnostics)}
-    if answer.WhichOneof("kind") == "refused":
-        told["refused"] = refusal(answer.refused)
-    return {FIELD: told}
-
-
-def refusal(refused: pb.RefusedAnswer) -> dict[str, Any]:
-    """Why a question was refused."""
-    return {"reason": pb.RefusedAnswer.Reason.Name(refused.reason), "message": refused.message}

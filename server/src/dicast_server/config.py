@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, CliPositionalArg, SettingsConfigDict
+
+from dicast_server.profiling.comparison import LEAST_OPTION_MASS
+
+DEFAULT_MODEL = "smollm2-135m-instruct"
 
 
 class ModelSettings(BaseSettings):
@@ -22,17 +26,25 @@ class ModelSettings(BaseSettings):
         extra="ignore",
     )
 
-    model: str = Field("smollm2-135m-instruct", description="model: a name, a folder or a .gguf file")
+    model: str = Field(DEFAULT_MODEL, description="model: a name, a folder or a .gguf file")
     threads: int | None = Field(None, ge=1, le=1024, description="threads on a CPU; default: one a core")
     forward_tokens: int = Field(320, ge=8, le=4096, description="most tokens in one forward")
 
 
 class ProfileSettings(ModelSettings):
-    """Measure what forwards of each size cost on this machine; `dicast serve --costs FILE` plans by it."""
+    """Measure a model: how well each way of reading answers known questions, or what its forwards cost."""
 
     model_config = SettingsConfigDict(cli_prog_name="dicast profile")
 
-    costs: Path = Field(description="file to write the table to")
+    model: CliPositionalArg[str] = Field(DEFAULT_MODEL, description="a name, a folder or a .gguf file")
+    write: Path | None = Field(
+        None, description="file to write a profile to, for `dicast serve --profile FILE`"
+    )
+    costs: Path | None = Field(
+        None,
+        description="measure what forwards of each size cost on this machine instead, and write the table to "
+        "this file, for `dicast serve --costs FILE`; with --write both",
+    )
 
 
 class Settings(ModelSettings):
@@ -40,8 +52,10 @@ class Settings(ModelSettings):
 
     model_config = SettingsConfigDict(cli_prog_name="dicast serve")
 
-    profile: Literal["stock", "openjev"] | None = Field(
-        None, description="prompt profile; by default the one that the model's name matches"
+    profile: str | None = Field(
+        None,
+        description="stock, openjev or a file of `dicast profile --write`; default: the one that comes with "
+        "dicast for the model, else stock",
     )
     alias: list[str] = Field(
         [],
@@ -72,7 +86,10 @@ class Settings(ModelSettings):
     max_deadline: float = Field(600.0, gt=0, description="most seconds that a call may take")
     drain: float = Field(30.0, ge=0, description="seconds for calls in flight at the end")
     min_option_mass: float = Field(
-        0.05, ge=0, le=1, description="least probability on the options' letters for a model to be served"
+        LEAST_OPTION_MASS,
+        ge=0,
+        le=1,
+        description="least share of probability on the options for a model to be served; 0 serves any",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="log level")
 

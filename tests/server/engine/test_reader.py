@@ -1,7 +1,6 @@
 """Reads over a shared prefix give what one full forward a prompt gives, and never touch the prefix."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import mlx.core as mx
 import numpy as np
@@ -10,65 +9,22 @@ import tiny_models
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from mlx import nn
-from mlx_lm.models.cache import KVCache
+from reading import (
+    LABELS,
+    VOCABULARY,
+    Once,
+    WithOddCaches,
+    assert_same,
+    passes_over,
+    read,
+    storing,
+    tokens,
+    values,
+)
 
-from dicast_server.decisions.passes import Pass, Scores
+from dicast_server.decisions.passes import Pass
 from dicast_server.engine.prefix import OpaquePrefix, SharedPrefix, empty_prefix
 from dicast_server.engine.reader import Kept, Prewarming, Reader, Tally, Work, alone
-from dicast_server.engine.store import PrefixStore
-
-VOCABULARY = 128
-LABELS = tuple(range(60, 112))
-TOLERANCE = 1e-4
-
-
-class Once:
-    """One round of passes, whose scores it keeps."""
-
-    def __init__(self, passes: Sequence[Pass]) -> None:
-        self._left: Sequence[Pass] = passes
-        self.scores: dict[int, Scores] = {}
-
-    def next_round(self) -> Sequence[Pass]:
-        passes, self._left = self._left, []
-        return passes
-
-    def receive(self, index: int, scores: Scores) -> int:
-        assert index not in self.scores
-        self.scores[index] = scores
-        return index
-
-
-def tokens(count: int, seed: int) -> tuple[int, ...]:
-    return tuple(np.random.default_rng(seed).integers(0, VOCABULARY, count).tolist())
-
-
-def passes_over(prefix: tuple[int, ...], lengths: Sequence[int]) -> list[Pass]:
-    return [Pass(prefix + tokens(n, seed), LABELS[: 2 + seed % 50]) for seed, n in enumerate(lengths)]
-
-
-def read(
-    reader: Reader, prefix: tuple[int, ...], passes: Sequence[Pass], isolated: bool = False
-) -> tuple[dict[int, Scores], Tally, list[list[int]]]:
-    rounds, tally = Once(passes), Tally()
-    steps = [list(step) for step in alone(reader.read(Work(prefix, rounds, isolated), tally))]
-    return rounds.scores, tally, steps
-
-
-def log_probabilities(model: nn.Module, pass_: Pass) -> tuple[list[float], float]:
-    """By one full forward, without any cache: the labels' log-probabilities and their mass."""
-    logits = tiny_models.logits(model, list(pass_.tokens))[-1].astype(np.float64)
-    whole = logits - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
-    chosen = whole[list(pass_.labels)]
-    return chosen.tolist(), float(np.exp(chosen).sum())
-
-
-def assert_same(model: nn.Module, pass_: Pass, scores: Scores) -> None:
-    expected, mass = log_probabilities(model, pass_)
-    values = np.array(scores.values)
-    # Scores are logits: alike up to one number a row, which no softmax sees.
-    assert values - values[0] == pytest.approx(np.array(expected) - expected[0], abs=TOLERANCE)
-    assert scores.mass == pytest.approx(mass, abs=TOLERANCE)
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -188,26 +144,6 @@ def test_a_pass_that_does_not_continue_the_prefix_is_read_alone() -> None:
     assert tally.input_tokens == 30 + 5 + 200 + 30
 
 
-class Odd(KVCache):  # type: ignore[misc] # mlx-lm has no types
-    """A cache that nothing here knows."""
-
-
-class WithOddCaches(nn.Module):  # type: ignore[misc] # mlx.nn has no types
-    """A model whose layers remember in an unknown way."""
-
-    def __init__(self, inner: nn.Module) -> None:
-        super().__init__()
-        self.model = inner.model
-        self.inner = inner
-
-    def make_cache(self) -> list[Any]:
-        return [Odd(), Odd()]
-
-    def __call__(self, tokens: mx.array, cache: Any = None) -> mx.array:
-        logits: mx.array = self.inner(tokens, cache=cache)
-        return logits
-
-
 def test_caches_without_a_view_run_row_by_row_on_copies() -> None:
     model = WithOddCaches(LLAMA)
     reader = Reader(model, LABELS[:8], 128)
@@ -246,7 +182,7 @@ def test_later_rounds_use_the_prefix_of_the_first() -> None:
             return rounds.pop(0) if rounds else []
 
     work, tally = Twice([]), Tally()
-    steps = list(alone(Reader(LLAMA, LABELS[:8]).read(Work(prefix, work), tally)))
+    steps = list(alone(Reader(LLAMA, LABELS[:8]).read(Work((prefix,), work), tally)))
     assert [len(step) for step in steps] == [0, 2, 1]
     assert tally.input_tokens == 60 + 18
 
@@ -258,10 +194,6 @@ def test_passes_that_are_alike_are_read_once() -> None:
     assert tally.input_tokens == 30 + 18
     assert scores[0] == scores[2] != scores[1]
     assert_same(LLAMA, same, scores[2])
-
-
-def storing(model: nn.Module, budget: int = 2**30, forward_tokens: int = 32) -> Reader:
-    return Reader(model, LABELS[:8], forward_tokens, PrefixStore(budget, lambda: 0.0))
 
 
 @pytest.mark.parametrize("family", [*tiny_models.FAMILIES])
@@ -278,11 +210,6 @@ def test_a_kept_prefix_gives_the_same_bits_as_a_fresh_one(family: str) -> None:
     assert (cold.cached_tokens, warm.cached_tokens) == (0, 100)
     assert warm.input_tokens == cold.input_tokens
     assert warm.forwards == cold.forwards - 4
-
-
-def values(scores: dict[int, Scores]) -> dict[int, Any]:
-    """Without the forwards' numbers, which count from the request's first."""
-    return {index: (score.values, score.mass) for index, score in scores.items()}
 
 
 @settings(max_examples=25, deadline=None)
@@ -305,7 +232,9 @@ def test_requests_side_by_side_read_a_state_once() -> None:
     prefix = tokens(96, 16)
     tallies = [Tally(), Tally()]
     works = [Once(passes_over(prefix, [5])) for _ in tallies]
-    runs = [alone(reader.read(Work(prefix, work), tally)) for work, tally in zip(works, tallies, strict=True)]
+    runs = [
+        alone(reader.read(Work((prefix,), work), tally)) for work, tally in zip(works, tallies, strict=True)
+    ]
     while runs:
         runs = [run for run in runs if next(run, None) is not None]
     # Three chunks and two tails: what one has read the other finds.
@@ -320,7 +249,7 @@ def test_salts_keep_prefixes_apart() -> None:
     passes = passes_over(prefix, [5])
     for salt, cached in ((b"a", 0), (b"b", 0), (b"a", 64), (b"b", 64)):
         tally = Tally()
-        list(alone(reader.read(Work(prefix, Once(passes), salt=salt), tally)))
+        list(alone(reader.read(Work((prefix,), Once(passes), salt=salt), tally)))
         assert tally.cached_tokens == cached
 
 

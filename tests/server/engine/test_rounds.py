@@ -33,9 +33,9 @@ class ScriptedRounds:
         self._current = self._rounds.pop(0) if self._rounds else []
         return self._current
 
-    def receive(self, index: int, scores: Scores) -> int:
+    def receive(self, index: int, scores: Scores) -> list[int]:
         self.received.append(self._current[index].tokens[-1])
-        return self.received[-1]
+        return self.received[-1:]
 
 
 class GivesUp:
@@ -80,11 +80,11 @@ def test_a_request_that_is_given_up_between_rounds_runs_no_further_forward(
     after = data.draw(st.integers(1, sum(sizes)))
     given_up, other = GivesUp(after), GivesUp(0)
     rounds = ScriptedRounds(sizes)
-    job = engine.submit(Work(PREFIX, rounds, isolated=True).start, given_up)
+    job = engine.submit(Work((PREFIX,), rounds, isolated=True).start, given_up)
     given_up.is_of(job)
     # Whoever takes turns with it is not disturbed, and outlives it.
     others = ScriptedRounds([sum(sizes) + 1])
-    engine.submit(Work(PREFIX, others, isolated=True).start, other)
+    engine.submit(Work((PREFIX,), others, isolated=True).start, other)
     assert other.ended.wait(PATIENCE_S)
     assert given_up.heard == rounds.received == list(range(after))
     assert job.tally.forwards == FORWARDS_OF_PREFIX + after

@@ -9,6 +9,7 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
+import tiny_families
 import tiny_models
 from mlx import nn
 from mlx.utils import tree_flatten
@@ -16,6 +17,7 @@ from mlx_lm.models.switch_layers import SwitchLinear
 
 from dicast_server.models import ModelRefused, precision
 from dicast_server.models.load import load
+from dicast_server.service.loading import load_served
 
 TOKENIZER = tiny_models.chatml()
 IDS = [72, 101, 108, 108, 111, 257, 3, 200, 17, 5]
@@ -52,6 +54,24 @@ def test_a_gguf_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         tiny_models.logits(loaded.model, IDS), tiny_models.logits(made, IDS), atol=1e-5
     )
+
+
+def test_no_chat_template(tmp_path: Path) -> None:
+    settings = tiny_models.config("qwen3", 320)
+    tokenizer = tiny_families.base_model()
+    made = tiny_models.model(settings)
+    path = tiny_models.write_folder(tmp_path / "base", settings, weights(made), tokenizer)
+    loaded = load(str(path), tmp_path)
+    assert "plain prompt, for want of a chat template" in loaded.frame.description
+    assert tokenizer.decode(loaded.frame.encode("hi")) == "hi\n\nAnswer:"
+
+
+def test_no_chat_template_and_no_letters_behind_the_plain_prompt(tmp_path: Path) -> None:
+    settings = tiny_models.config("qwen3", 264)
+    made = tiny_models.model(settings)
+    path = tiny_models.write_folder(tmp_path / "base", settings, weights(made), tiny_models.chatml(None))
+    with pytest.raises(ModelRefused, match=r"base: ABC.* are not single tokens of their own"):
+        load_served(str(path), tmp_path)
 
 
 def test_the_default_model(smollm2_path: Path) -> None:
@@ -211,12 +231,14 @@ class TestRefusals:
         (path / "config.json").unlink()
         assert "Tiny Model" in self.refused(str(path), tmp_path)
 
-    def test_no_chat_template(self, tmp_path: Path) -> None:
+    def test_a_template_that_fails(self, tmp_path: Path) -> None:
         settings = tiny_models.config("qwen3", 264)
+        broken = tiny_models.chatml("{{ raise_exception('only pairs') }}")
         made = tiny_models.model(settings)
-        bare = tiny_models.chatml(None)
-        path = tiny_models.write_folder(tmp_path / "base", settings, weights(made), bare)
-        assert self.refused(str(path), tmp_path).startswith("base: the model has no chat template")
+        path = tiny_models.write_folder(tmp_path / "base", settings, weights(made), broken)
+        assert self.refused(str(path), tmp_path).startswith(
+            "base: the chat template fails on one user message"
+        )
 
     def test_no_limit_of_length(self, tmp_path: Path) -> None:
         settings = tiny_models.config("qwen2", 264)

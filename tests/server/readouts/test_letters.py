@@ -11,56 +11,60 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dicast import jsontext
-from dicast_server.decisions.answers import (
-    Answer,
-    ChoiceAnswer,
-    PredicateAnswer,
-    ScoreAnswer,
-    Temperature,
-    TemperatureSource,
+from dicast_server.decisions.answers import Answer, ChoiceAnswer, PredicateAnswer, ScoreAnswer, Skipped
+from dicast_server.decisions.decision import Decision
+from dicast_server.decisions.passes import Prompt, Reading, Reads, Scores
+from dicast_server.decisions.questions import (
+    Choice,
+    Content,
+    Json,
+    Level,
+    Option,
+    Outcome,
+    Predicate,
+    Question,
+    Score,
 )
-from dicast_server.decisions.decision import Decision, PlannedQuestion
-from dicast_server.decisions.passes import Scores
-from dicast_server.decisions.questions import Choice, Json, Level, Option, Predicate, Question, Score
-from dicast_server.readouts import letters
-from dicast_server.readouts.letters import LETTERS, Letters, softmax
+from dicast_server.readouts.letters import LETTERS, Letters, LettersSettings
 from dicast_server.readouts.profile import OPENJEV, STOCK, OptionStyle, Profile, profile_for
+from dicast_server.readouts.scores import shuffled, softmax
+from dicast_server.readouts.texts import DEFAULT_FALSE, NO_CONTENT
 
-CASES = json.loads((Path(__file__).parents[2] / "fixtures/letters.json").read_text())["letters"]
-SERVED = [
-    "serve_example/bracket",
-    "serve_example/plain",
-    "dict_state_non_ascii/bracket",
-    "list_state/bracket",
-    "number_state/bracket",
-    "bool_state/bracket",
-    "letters_52/bracket",
-    "composed_60/bracket",
-    "score_12/bracket",
-    "score_nonstring_levels/bracket",
-]
+FIXTURES = json.loads((Path(__file__).parents[2] / "fixtures/letters.json").read_text())
+CASES = FIXTURES["letters"]
 STYLES = {"bracket": OptionStyle.BRACKET, "plain": OptionStyle.PLAIN}
 
 
+def letters(state: Content, profile: Profile = STOCK, **settings: Any) -> Letters:
+    return Letters(state, scripted.model(profile), LettersSettings(**settings))
+
+
 def decide(
-    state: str,
+    state: Content,
     questions: list[Question],
     profile: Profile = STOCK,
-    style: OptionStyle | None = None,
     temperature: float = 1.0,
+    orders: int = 1,
+    **settings: Any,
 ) -> tuple[list[Answer], list[list[str]]]:
-    readout = Letters(state, profile, style)
-    source = Temperature(temperature, TemperatureSource.DEFAULT)
-    plans = [
-        PlannedQuestion(
-            q, readout.read(q, temperature), letters.NAME, profile.name, profile.prompt_version, source
-        )
-        for q in questions
-    ]
-    return scripted.answer_all(Decision(plans, scripted.compile_to_code_points))
+    readout = letters(state, profile, **settings)
+    decided = scripted.decide([scripted.planned(readout, q, profile, temperature, orders) for q in questions])
+    return decided.answers, decided.rounds
 
 
-def only_prompt(question: Question, state: str = "s", profile: Profile = STOCK) -> str:
+def reading(reads: Reads, score: Any) -> Reading:
+    """Run a question on scores that a function gives for each prompt."""
+    prompts = next(reads)
+    try:
+        while True:
+            prompts = reads.send(tuple(Scores(tuple(score(p)), 1.0) for p in prompts))
+    except StopIteration as end:
+        found = end.value
+    assert isinstance(found, Reading)
+    return found
+
+
+def only_prompt(question: Question, state: Content = "s", profile: Profile = STOCK) -> str:
     _, ((text,),) = decide(state, [question], profile)
     return text
 
@@ -69,41 +73,50 @@ def ask(type_: Predicate | Choice | Score, instructions: Any = "Is it?") -> Ques
     return Question(0, "q", None, scripted.content(instructions), type_)
 
 
-@pytest.mark.parametrize("name", SERVED)
+@pytest.mark.parametrize("name", CASES)
 def test_published_cases(name: str) -> None:
     case = CASES[name]
-    state = scripted.content(case["request"]["state"])
+    request = case["request"]
+    state = scripted.content(request["state"])
     assert state is not None
-    questions = [
-        scripted.system_one_question(index, key, body)
-        for index, (key, body) in enumerate(case["request"]["questions"].items())
-    ]
+    questions = scripted.system_one_questions(request["questions"])
+    asked = [q for q in questions if q.key in request.get("ask", request["questions"])]
     answers, rounds = decide(
-        OPENJEV.wording.state(state), questions, OPENJEV, STYLES[name.split("/")[1]], temperature=0.85
+        state,
+        asked,
+        OPENJEV,
+        temperature=0.85,
+        orders=request.get("samples", 1),
+        style=STYLES[name.split("/")[1]],
     )
     assert rounds == [[prompt["text"] for prompt in passes] for passes in case["rounds"]]
+    assert [answer.question.key for answer in answers] == list(case["answers"])
     for answer in answers:
         expected = case["answers"][answer.question.key]
-        kind = answer.kind
-        if isinstance(kind, PredicateAnswer):
-            assert kind.probability == pytest.approx(expected["noul"], abs=1e-12)
-            continue
-        assert isinstance(kind, ChoiceAnswer | ScoreAnswer)
-        assert kind.probabilities == pytest.approx(list(expected["probabilities"].values()), abs=1e-12)
-        assert kind.confidence == pytest.approx(expected["confidence"], abs=1e-12)
-        if isinstance(kind, ChoiceAnswer):
-            assert kind.value == expected["choice"]
-        else:
-            assert kind.score == pytest.approx(expected["score"], abs=1e-12)
+        match answer.kind:
+            case PredicateAnswer(probability=probability):
+                assert probability == pytest.approx(expected["noul"], abs=1e-12)
+            case Skipped(because=because, was=was):
+                skipped = case["skipped"][answer.question.key]
+                assert expected is None
+                assert because == skipped["because"]
+                assert was == Outcome("bool", skipped["was"] == "yes")
+            case ChoiceAnswer() | ScoreAnswer() as kind:
+                wanted = list(expected["probabilities"].values())
+                assert kind.probabilities == pytest.approx(wanted, abs=1e-12)
+                assert kind.confidence == pytest.approx(expected["confidence"], abs=1e-12)
+                if isinstance(kind, ChoiceAnswer):
+                    assert kind.value == expected["choice"]
+                else:
+                    assert kind.score == pytest.approx(expected["score"], abs=1e-12)
+            case kind:
+                raise AssertionError(kind)
 
 
 def test_stock_profile_renders_json_everywhere() -> None:
     state = scripted.content({"zeta": 1, "alpha": {"k": [True, None, "é"]}})
     assert state is not None
-    text = only_prompt(
-        ask(Predicate(scripted.content(["x", 1.0]), None), {"goal": "is it open?"}),
-        STOCK.wording.state(state),
-    )
+    text = only_prompt(ask(Predicate(scripted.content(["x", 1.0]), None), {"goal": "is it open?"}), state)
     assert text == (
         'State:\n{"zeta": 1, "alpha": {"k": [true, null, "é"]}}\n\n'
         'Question: {"goal": "is it open?"}\nOptions:\n'
@@ -162,7 +175,7 @@ def test_equal_levels_keep_their_own_probabilities() -> None:
 
 def test_one_sided_criteria_use_the_default_for_the_other_side() -> None:
     one_sided, _ = decide("s", [ask(Predicate("open", None))])
-    spelled, _ = decide("s", [ask(Predicate("open", letters.DEFAULT_FALSE))])
+    spelled, _ = decide("s", [ask(Predicate("open", DEFAULT_FALSE))])
     assert one_sided[0].kind == spelled[0].kind
 
 
@@ -184,39 +197,18 @@ def test_options_without_letters_enough_are_read_in_even_chunks(count: int) -> N
 
 @given(st.lists(st.floats(-5, 5), min_size=53, max_size=120))
 def test_chunks_change_nothing_where_an_options_score_is_its_own(scores: list[float]) -> None:
-    reads = Letters("s", STOCK).read(ask(Choice(tuple(Option(str(n)) for n in range(len(scores))))), 1.0)
-    prompts = next(reads)
-    reading: Any = None
-    try:
-        while True:
-            prompts = reads.send(
-                tuple(Scores(tuple(scores[option] for option in p.options), 1.0) for p in prompts)
-            )
-    except StopIteration as end:
-        reading = end.value
-    assert reading.probabilities == pytest.approx(softmax(scores, 1.0), rel=1e-9)
+    reads = letters("s").read(ask(Choice(tuple(Option(str(n)) for n in range(len(scores))))), 1.0, 1)
+    found = reading(reads, lambda prompt: [scores[option] for option in prompt.options])
+    assert found.probabilities == pytest.approx(softmax(scores, 1.0), rel=1e-9)
 
 
 def test_a_score_that_is_not_finite_refuses_its_question_alone() -> None:
-    readout = Letters("s", STOCK)
-    source = Temperature(1.0, TemperatureSource.DEFAULT)
-    plans = [
-        PlannedQuestion(
-            Question(index, str(index), None, "?", Predicate()),
-            readout.read(Question(index, str(index), None, "?", Predicate()), 1.0),
-            "letters",
-            "stock",
-            "v",
-            source,
-        )
-        for index in range(2)
-    ]
+    questions = [Question(index, str(index), None, "?", Predicate()) for index in range(2)]
+    plans = [scripted.planned(letters("s"), question, STOCK) for question in questions]
     decision = Decision(plans, scripted.compile_to_code_points)
     decision.next_round()
-    bad = decision.receive(0, Scores((float("nan"), 0.0), 0.5))
-    good = decision.receive(1, Scores((1.0, 0.0), 0.5))
-    assert bad is not None
-    assert good is not None
+    (bad,) = decision.receive(0, Scores((float("nan"), 0.0), 0.5))
+    (good,) = decision.receive(1, Scores((1.0, 0.0), 0.5))
     assert type(bad.kind).__name__ == "Refused"
     assert isinstance(good.kind, PredicateAnswer)
     assert decision.next_round() == ()
@@ -281,3 +273,53 @@ def test_the_letters() -> None:
 def test_json_content_keeps_its_numbers() -> None:
     question = ask(Choice((Option("a", Json(jsontext.parse("1.0"))), Option("b"))))
     assert "A) a: 1.0\n" in only_prompt(question)
+
+
+def test_shuffles_are_the_published_ones() -> None:
+    for name, order in FIXTURES["shuffles"].items():
+        seed, count = map(int, name.removeprefix("seed").split("_n"))
+        assert shuffled(range(count), seed + 2)[seed] == tuple(order)
+
+
+@given(st.lists(st.floats(-5, 5), min_size=2, max_size=60), st.integers(1, 5))
+def test_orders_change_nothing_where_place_does_not_matter(scores: list[float], orders: int) -> None:
+    question = ask(Choice(tuple(Option(str(n)) for n in range(len(scores)))))
+    asked: list[Prompt] = []
+
+    def by_option(prompt: Prompt) -> list[float]:
+        asked.append(prompt)
+        return [scores[option] for option in prompt.options]
+
+    found = reading(letters("s").read(question, 1.0, orders), by_option)
+    assert found.probabilities == pytest.approx(softmax(scores, 1.0), rel=1e-9)
+    assert found.orders == orders
+    assert found.order_spread == pytest.approx(0, abs=1e-12)
+    assert len(asked) == orders * (1 if len(scores) <= 52 else 3)
+
+
+def test_the_spread_says_how_far_orders_are_apart() -> None:
+    question = ask(Choice((Option("a"), Option("b"))))
+    found = reading(letters("s").read(question, 1.0, 2), lambda prompt: [1.0, 0.0])
+    # Whatever is listed first gets 0.73: each option once.
+    assert found.probabilities == pytest.approx((0.5, 0.5))
+    assert found.order_spread == pytest.approx(2 * softmax((1.0, 0.0), 1.0)[0] - 1)
+
+
+@given(
+    st.lists(st.floats(-5, 5), min_size=2, max_size=60),
+    st.lists(st.floats(-9, 9), min_size=60, max_size=60),
+    st.integers(1, 3),
+)
+def test_a_correction_takes_away_what_the_letters_score_without_content(
+    scores: list[float], bias: list[float], orders: int
+) -> None:
+    question = ask(Choice(tuple(Option(str(n)) for n in range(len(scores)))))
+
+    def biased(prompt: Prompt) -> list[float]:
+        assert prompt.prior == prompt.message.startswith(f"State:\n{NO_CONTENT}\n")
+        of_state = [0.0 if prompt.prior else scores[option] for option in prompt.options]
+        return [score + bias[place] for place, score in enumerate(of_state)]
+
+    found = reading(letters("s", correct_prior=True).read(question, 1.0, orders), biased)
+    assert found.probabilities == pytest.approx(softmax(scores, 1.0), rel=1e-7, abs=1e-12)
+    assert found.prior_corrected

@@ -6,14 +6,14 @@ from typing import Any
 import tiny_models
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tiny_server import CONTEXT, load_tiny, predicate, request, tiny_llama
+from scripted import diagnostics
+from tiny_server import REGISTRY, load_tiny, predicate, request, tiny_llama
 from tokenizers import pre_tokenizers
 
 from dicast_server.decisions.answers import Answer
 from dicast_server.engine.reader import Tally, Work, alone
 from dicast_server.engine.store import PrefixStore
 from dicast_server.service.limits import Limits
-from dicast_server.service.planning import Planner
 from dicast_server.service.requests import read_request
 
 FORWARD_TOKENS = 16
@@ -39,13 +39,13 @@ TOKENIZER = tiny_models.fast(
     eos_token="<|im_end|>",
 )
 SERVED = load_tiny(tokenizer=TOKENIZER, model=tiny_llama(vocab_size=len(TOKENIZER)))
-PLANNER = Planner(SERVED.model.frame, SERVED.profile, SERVED.labels, CONTEXT)
+PLANNER = SERVED.planner(REGISTRY)
 READER = SERVED.reader
 READER.forward_tokens = FORWARD_TOKENS
 
 
 def plan(state: str) -> Work[Answer]:
-    return PLANNER.plan(read_request(request(predicate("p", "?"), state=state), Limits()))
+    return PLANNER.plan(read_request(request(predicate("p", "?"), state=state), Limits(), REGISTRY))
 
 
 def read(state: str, store: PrefixStore) -> tuple[list[Any], int]:
@@ -54,7 +54,8 @@ def read(state: str, store: PrefixStore) -> tuple[list[Any], int]:
     tally = Tally()
     steps = alone(plan(state).start(READER, tally))
     answers = sorted(itertools.chain.from_iterable(steps), key=lambda answer: answer.question.index)
-    said = [(a.kind, a.diagnostics.passes, a.diagnostics.option_mass) for a in answers]
+    read = [diagnostics(answer) for answer in answers]
+    said = [(a.kind, found.passes, found.option_mass) for a, found in zip(answers, read, strict=True)]
     return said, tally.cached_tokens
 
 
@@ -73,7 +74,7 @@ def check(state: str, grown: str) -> None:
     read(state, kept)
     resumed, cached = read(grown, kept)
     assert (resumed, 0) == read(grown, store())
-    common = shared(plan(state).prefix, plan(grown).prefix)
+    common = shared(plan(state).prefixes[0], plan(grown).prefixes[0])
     assert cached >= common // FORWARD_TOKENS * FORWARD_TOKENS
 
 
@@ -94,7 +95,7 @@ def test_a_state_that_grows_gives_the_bits_of_a_fresh_one(state: str, more: str)
 def test_a_state_whose_last_token_growth_changes(before: int, change: tuple[str, str]) -> None:
     state = "a" * before + change[0]
     grown = state + change[1]
-    assert shared(plan(state).prefix, plan(grown).prefix) < len(plan(state).prefix)
+    assert shared(plan(state).prefixes[0], plan(grown).prefixes[0]) < len(plan(state).prefixes[0])
     check(state, grown)
 
 
@@ -102,7 +103,7 @@ def test_chunks_that_end_inside_a_character() -> None:
     inside = 0
     for before in range(4):
         state = "a" * before + "😀" * 8
-        prefix = plan(state).prefix
+        prefix = plan(state).prefixes[0]
         ends = range(FORWARD_TOKENS, len(prefix), FORWARD_TOKENS)
         inside += sum(TOKENIZER.decode(prefix[:end]).endswith("\ufffd") for end in ends)
         check(state[:-3], state)

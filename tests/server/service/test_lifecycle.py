@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -77,11 +78,14 @@ async def test_a_tokenizer_without_letters_is_refused() -> None:
     served = load_tiny()
 
     class Frame:
-        def label_id(self, label: str) -> int | None:
-            return None if label == "Q" else ord(label)
+        def of(self) -> "Frame":
+            return self
+
+        def label_ids(self, labels: Sequence[str]) -> dict[str, int]:
+            return {label: ord(label) for label in labels if label != "Q"}
 
     with pytest.raises(ModelRefused, match="Q are not single tokens"):
-        _letter_tokens(replace(served.model, frame=Frame()))  # type: ignore[arg-type]
+        _letter_tokens(replace(served.model, frames=Frame()))  # type: ignore[arg-type]
 
 
 async def test_the_engines_death_fails_all_waiters_and_readiness() -> None:
@@ -103,10 +107,10 @@ async def test_the_engines_death_fails_all_waiters_and_readiness() -> None:
 async def test_a_fault_at_the_end_of_the_self_check_refuses_the_model(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def broken(self: SelfCheck, least_mass: float) -> str | None:
+    def broken(self: SelfCheck, least_mass: float) -> bool:
         raise RuntimeError("a fault")
 
-    monkeypatch.setattr(SelfCheck, "refusal", broken)
+    monkeypatch.setattr(SelfCheck, "reaches", broken)
     async with serving(wait=False) as running:
         assert await running.server.make_ready() is Status.REFUSED
         assert "the server's log says why" in running.host.status_message

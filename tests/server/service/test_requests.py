@@ -1,18 +1,31 @@
 """What a request may hold: each fault is found, with the path of its field, before anything is planned."""
 
+import hashlib
 from typing import Any
 
 import grpc
 import pytest
-from tiny_server import choice, json, predicate, request, score, text
+from tiny_server import REGISTRY, choice, json, predicate, request, score, text
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_server.decisions.evidence import Message, ToolCall, ToolResult, state_text
-from dicast_server.decisions.questions import Choice, Json, Level, Option, Predicate, Score
+from dicast_server.decisions.questions import (
+    Choice,
+    Condition,
+    Json,
+    Level,
+    Option,
+    Outcome,
+    Predicate,
+    Score,
+)
+from dicast_server.readouts.candidates import CandidatesSettings
+from dicast_server.readouts.letters import LettersSettings
 from dicast_server.readouts.profile import OptionStyle
 from dicast_server.service.failures import Failure, to_status
 from dicast_server.service.limits import Limits
+from dicast_server.service.registry import ChosenReadout
 from dicast_server.service.requests import read_request
 
 LIMITS = Limits()
@@ -20,7 +33,7 @@ LIMITS = Limits()
 
 def refused(message: service_pb.DecideRequest) -> Failure:
     with pytest.raises(Failure) as caught:
-        read_request(message, LIMITS)
+        read_request(message, LIMITS, REGISTRY)
     assert caught.value.code is grpc.StatusCode.INVALID_ARGUMENT
     return caught.value
 
@@ -105,7 +118,7 @@ BAD: list[tuple[str, service_pb.DecideRequest, str, str, str]] = [
     (
         "unknown type",
         with_question(pb.Question(key="q", extension=pb.ExtensionQuestion(type="box", json="{}"))),
-        "questions[0].extension",
+        "questions[0].extension.type",
         "type 'box'",
         "INVALID",
     ),
@@ -196,34 +209,20 @@ BAD: list[tuple[str, service_pb.DecideRequest, str, str, str]] = [
         "INVALID",
     ),
     (
-        "condition",
-        with_question(
-            pb.Question(
-                key="q",
-                instructions=text("?"),
-                predicate=pb.Predicate(),
-                ask_if=[pb.Condition(key="x", any_of=[pb.AnswerValue(bool_value=True)])],
-            )
-        ),
-        "questions[0].ask_if",
-        "not served",
-        "NOT_SUPPORTED",
+        "readout of no plugin",
+        request(readout=pb.Readout(extension=pb.Extension(name="x_box"))),
+        "options.readout.extension.name",
+        "no readout of this server; it has",
+        "INVALID",
     ),
     (
-        "readout of a question",
-        with_question(choice(readout=pb.Readout(candidates=pb.CandidatesReadout()))),
-        "questions[0].readout",
-        "candidates readout is not served",
-        "NOT_SUPPORTED",
+        "candidates of a request",
+        request(readout=pb.Readout(candidates=pb.CandidatesReadout(texts=["a", "b"]))),
+        "options.readout.candidates.texts",
+        "belong to one question",
+        "INVALID",
     ),
-    (
-        "readout",
-        request(readout=pb.Readout(direct=pb.DirectReadout())),
-        "options.readout",
-        "direct readout is not served",
-        "NOT_SUPPORTED",
-    ),
-    ("two orders", request(orders=2), "options.orders", "not served", "NOT_SUPPORTED"),
+    ("mode", request(mode=9), "options.mode", "9 is no mode", "INVALID"),
     ("no orders", request(orders=0), "options.orders", "must be 1 to 32", "INVALID"),
     ("33 orders", request(orders=33), "options.orders", "at most 32", "LIMIT_EXCEEDED"),
     *[
@@ -266,7 +265,7 @@ def test_all_faults_are_told_at_once_and_the_gravest_names_the_reason() -> None:
             questions=[
                 options(256),
                 predicate(""),
-                choice("x", readout=pb.Readout(direct=pb.DirectReadout())),
+                choice("x", readout=pb.Readout(extension=pb.Extension(name="x_box"))),
             ]
         )
     )
@@ -274,7 +273,7 @@ def test_all_faults_are_told_at_once_and_the_gravest_names_the_reason() -> None:
         "state",
         "questions[0].choice.options",
         "questions[1].key",
-        "questions[2].readout",
+        "questions[2].readout.extension.name",
     }
     assert failure.reason == "INVALID"
     assert failure.message.startswith("state: is missing")
@@ -293,7 +292,7 @@ def test_a_thousand_faults_still_fit_into_a_status() -> None:
 
 @pytest.mark.parametrize("temperature", [0.05, 1.0, 20.0])
 def test_temperatures_within_the_range(temperature: float) -> None:
-    assert read_request(request(temperature=temperature), LIMITS).temperature == temperature
+    assert read_request(request(temperature=temperature), LIMITS, REGISTRY).options.temperature == temperature
 
 
 def test_what_is_said_and_what_is_not_stay_apart() -> None:
@@ -317,7 +316,7 @@ def test_what_is_said_and_what_is_not_stay_apart() -> None:
             ),
         ),
     )
-    first, second, third = [asked.question for asked in read_request(message, LIMITS).questions]
+    first, second, third = [asked.question for asked in read_request(message, LIMITS, REGISTRY).questions]
     assert first.instructions is None
     assert first.name is None
     assert first.type == Predicate("", None)
@@ -330,29 +329,156 @@ def test_what_is_said_and_what_is_not_stay_apart() -> None:
 
 
 def test_a_repeated_key_is_evidence_in_a_state_and_a_fault_elsewhere() -> None:
-    state = read_request(with_state(pb.State(json='{"a": 1, "a": 2}')), LIMITS).state
+    state = read_request(with_state(pb.State(json='{"a": 1, "a": 2}')), LIMITS, REGISTRY).state
     assert isinstance(state, Json)
 
 
 @pytest.mark.parametrize("value", ["", "{}", "[]", "false", "0", '""'])
 def test_any_json_but_null_is_a_state(value: str) -> None:
     if value:
-        read_request(with_state(pb.State(json=value)), LIMITS)
-    read_request(with_state(pb.State(text=value)), LIMITS)
+        read_request(with_state(pb.State(json=value)), LIMITS, REGISTRY)
+    read_request(with_state(pb.State(text=value)), LIMITS, REGISTRY)
 
 
-def test_styles_of_a_request_and_of_a_question() -> None:
+def test_the_readout_of_a_question_comes_before_that_of_the_request() -> None:
     bracket = pb.Readout(letters=pb.LettersReadout(style=pb.LettersReadout.STYLE_BRACKET))
-    plain = pb.Readout(letters=pb.LettersReadout(style=pb.LettersReadout.STYLE_PLAIN))
-    asked = read_request(request(choice("a"), choice("b", readout=plain), readout=bracket), LIMITS).questions
-    assert [question.style for question in asked] == [OptionStyle.BRACKET, OptionStyle.PLAIN]
-    assert [question.style for question in read_request(request(), LIMITS).questions] == [None] * 3
+    texts = ["It is.", "It is not."]
+    own = pb.Readout(candidates=pb.CandidatesReadout(texts=texts, normalize_length=True))
+    message = request(choice("a"), choice("b", readout=own), readout=bracket)
+    first, second = (asked.readout for asked in read_request(message, LIMITS, REGISTRY).questions)
+    assert first == ChosenReadout(REGISTRY.readouts["letters"], LettersSettings(OptionStyle.BRACKET))
+    candidates = CandidatesSettings(normalize_length=True, texts=tuple(texts))
+    assert second == ChosenReadout(REGISTRY.readouts["candidates"], candidates)
+    assert [asked.readout for asked in read_request(request(), LIMITS, REGISTRY).questions] == [None] * 3
+
+
+def condition(key: str, *wanted: pb.AnswerValue) -> pb.Condition:
+    return pb.Condition(key=key, any_of=wanted)
+
+
+TRUE, LEVEL = pb.AnswerValue(bool_value=True), pb.AnswerValue(level=1)
+
+
+def waiting(*conditions: pb.Condition, key: str = "w") -> pb.Question:
+    return pb.Question(key=key, instructions=text("?"), predicate=pb.Predicate(), ask_if=conditions)
+
+
+def test_conditions_name_questions_by_key_and_values_by_kind() -> None:
+    blue = pb.AnswerValue(string_value="b")
+    message = request(
+        waiting(condition("c", blue), condition("s", LEVEL), condition("p", TRUE)),
+        predicate("p"),
+        choice("c"),
+        score("s"),
+    )
+    first = read_request(message, LIMITS, REGISTRY).questions[0].question
+    assert first.ask_if == (
+        Condition(2, (Outcome("string", "b"),)),
+        Condition(3, (Outcome("level", 1),)),
+        Condition(1, (Outcome("bool", True),)),
+    )
+
+
+CONDITIONS: list[tuple[str, list[pb.Question], str, str]] = [
+    ("unknown key", [waiting(condition("x", TRUE))], "ask_if[0].key", "no question of this request"),
+    ("no answers", [waiting(condition("p")), predicate("p")], "ask_if[0].any_of", "is empty"),
+    ("no value", [waiting(condition("p", pb.AnswerValue())), predicate("p")], "any_of[0]", "is empty"),
+    (
+        "a level of a predicate",
+        [waiting(condition("p", LEVEL)), predicate("p")],
+        "any_of[0]",
+        "true or false",
+    ),
+    (
+        "a level too high",
+        [waiting(condition("s", pb.AnswerValue(level=9))), score("s")],
+        "any_of[0]",
+        "level",
+    ),
+    (
+        "no option",
+        [waiting(condition("c", pb.AnswerValue(string_value="zz"))), choice("c")],
+        "any_of[0]",
+        "one of its options",
+    ),
+    ("a bool for a string", [waiting(condition("c", TRUE)), choice("c")], "any_of[0]", "options"),
+    ("itself", [waiting(condition("w", TRUE))], "questions[0].ask_if", "in a circle"),
+    (
+        "a circle",
+        [waiting(condition("v", TRUE)), waiting(condition("w", TRUE), key="v")],
+        "questions[0].ask_if",
+        "in a circle ('w', 'v')",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("questions", "path", "problem"), [case[1:] for case in CONDITIONS], ids=[case[0] for case in CONDITIONS]
+)
+def test_conditions_that_cannot_hold(questions: list[pb.Question], path: str, problem: str) -> None:
+    failure = refused(request(*questions))
+    (violation,) = failure.violations
+    assert violation.field.endswith(path)
+    assert problem in violation.description
+
+
+def test_only_some_questions_are_asked_with_their_places() -> None:
+    message = request(predicate("a"), waiting(condition("a", TRUE)), choice("c"))
+    message.ask.extend(["c", "a"])
+    asked = [each.question for each in read_request(message, LIMITS, REGISTRY).questions]
+    assert [(question.index, question.key) for question in asked] == [(0, "a"), (2, "c")]
+
+
+@pytest.mark.parametrize(
+    ("ask", "path", "problem"),
+    [
+        (["x"], "ask[0]", "'x' is no question"),
+        (["a", "a"], "ask[1]", "repeats 'a'"),
+        (["w"], "questions[1].ask_if[0].key", "waits for 'a', which is not asked"),
+    ],
+)
+def test_asking_for_what_cannot_be_asked(ask: list[str], path: str, problem: str) -> None:
+    message = request(predicate("a"), waiting(condition("a", TRUE)))
+    message.ask.extend(ask)
+    (violation,) = refused(message).violations
+    assert (violation.field, problem in violation.description) == (path, True)
+
+
+def test_conditions_are_no_more_than_can_differ() -> None:
+    many = waiting(*[condition("p", TRUE)] * 401, condition("p", *[TRUE] * 256))
+    answers = waiting(condition("p", *[TRUE] * 256), key="v")
+    message = request(many, answers, predicate("p"))
+    message.ask.extend(["p"] * 401)
+    failure = refused(message)
+    assert failure.reason == "LIMIT_EXCEEDED"
+    assert [violation.field for violation in failure.violations] == [
+        "questions[0].ask_if",
+        "questions[1].ask_if[0].any_of",
+        "ask",
+    ]
+
+
+def test_orders_are_limited_together_with_the_questions() -> None:
+    questions = [predicate(str(n)) for n in range(33)]
+    assert read_request(request(*questions[:32], orders=32), LIMITS, REGISTRY).options.orders == 32
+    failure = refused(request(*questions, orders=32))
+    assert failure.reason == "LIMIT_EXCEEDED"
+    assert "1056 passes; at most 1024" in failure.message
+
+
+def test_the_state_is_hashed_as_it_was_sent() -> None:
+    def hashed(state: pb.State) -> str:
+        return read_request(with_state(state), LIMITS, REGISTRY).state_hash
+
+    assert hashed(pb.State(text="é")) == hashlib.sha256("é".encode()).hexdigest()
+    assert hashed(pb.State(json='{"a":1}')) != hashed(pb.State(json='{"a": 1}'))
+    assert len(hashed(items(said(pb.Message.ROLE_USER, text("x"))))) == 64
 
 
 def test_the_limit_itself_is_allowed() -> None:
-    read_request(request(*[predicate(str(n)) for n in range(400)]), LIMITS)
-    read_request(with_question(options(255)), LIMITS)
-    read_request(with_question(score(labels=list("abcdefghij"))), LIMITS)
+    read_request(request(*[predicate(str(n)) for n in range(400)]), LIMITS, REGISTRY)
+    read_request(with_question(options(255)), LIMITS, REGISTRY)
+    read_request(with_question(score(labels=list("abcdefghij"))), LIMITS, REGISTRY)
 
 
 def parts(*parts: Any) -> pb.Content:
@@ -368,6 +494,7 @@ def test_user_messages_alone_are_shown_as_they_are() -> None:
             )
         ),
         LIMITS,
+        REGISTRY,
     ).state
     assert isinstance(state, tuple)
     assert state_text(state) == 'first\n\na\n{"b": 1.0, "b": 2}\n'
@@ -388,6 +515,7 @@ def test_a_conversation_says_who_speaks() -> None:
             )
         ),
         LIMITS,
+        REGISTRY,
     ).state
     assert state == (
         Message("system", ("Be brief.",)),

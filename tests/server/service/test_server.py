@@ -13,6 +13,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from tiny_server import (
     CONTEXT,
     PATIENCE_S,
+    REGISTRY,
     choice,
     health,
     idle,
@@ -183,8 +184,8 @@ async def test_control_tokens_in_a_request_are_text() -> None:
             ),
             state=forged,
         )
-        work = planner.plan(read_request(message, Limits()))
-        frame = planner.frame
+        work = planner.plan(read_request(message, Limits(), REGISTRY))
+        frame = planner.replies.frame("")
         innocent = frame.encode_many(["x"])[0]
         encoder: Any = frame
         control = set(encoder.encoder.control)
@@ -280,7 +281,7 @@ async def test_the_model_describes_itself() -> None:
     assert list(model.aliases) == ["jev-latest", "jev-preview"]
     assert model.limits.context_tokens == CONTEXT
     assert (model.limits.questions, model.limits.options, model.limits.levels) == (400, 255, 10)
-    assert list(model.readouts) == ["letters"]
+    assert list(model.readouts) == ["letters", "candidates", "direct"]
     assert model.profile.prompt_version == "letters-1-plain-json"
     assert model.self_check.asked == 6
     assert model.engine.head_path == "rows"
@@ -486,9 +487,9 @@ async def test_a_state_that_ends_in_spaces_and_newlines_is_read_whole() -> None:
     async with serving() as running:
         planner = running.host.planner()
         for state in ("ends with space ", "ends nl\n", "ends\n\n", "", "é", "日本"):
-            work = planner.plan(read_request(request(predicate(), state=state), Limits()))
-            (pass_,) = work.rounds.next_round()
-            assert pass_.tokens[: len(work.prefix)] == work.prefix
-            assert len(pass_.tokens) > len(work.prefix) > 0
+            work = planner.plan(read_request(request(predicate(), state=state), Limits(), REGISTRY))
+            (prefix,), (pass_,) = work.prefixes, work.rounds.next_round()
+            assert pass_.tokens[: len(prefix)] == prefix
+            assert len(pass_.tokens) > len(prefix) > 0
             shown = tiny_models.qwen_like().decode(list(pass_.tokens))
             assert f"State:\n{state}\n\nQuestion: Is it?" in shown

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tiny_server import CONTEXT, load_tiny, predicate, request, tiny_llama
+from scripted import diagnostics
+from tiny_server import REGISTRY, load_tiny, predicate, request, tiny_llama
 
 from dicast_server.engine.reader import Tally, alone
 from dicast_server.service.limits import Limits
@@ -21,7 +22,7 @@ NAMES = st.one_of(st.text(), st.sampled_from(["", "a", '"', '", "', '["', "\\", 
 
 
 def planner(served: Served) -> Planner:
-    return Planner(served.model.frame, served.profile, served.labels, CONTEXT, served.salt)
+    return served.planner(REGISTRY)
 
 
 @given(st.tuples(NAMES, NAMES), st.tuples(NAMES, NAMES))
@@ -35,10 +36,10 @@ def test_salts_are_alike_where_tenant_and_cache_salt_are(
 def read(served: Served, tenant: str = "", salt: str = "", *, state: str = STATE) -> tuple[list[Any], int]:
     """The raw scores about a state, and the tokens that were in the store."""
     message = request(predicate(), state=state, cache_salt=salt)
-    work = planner(served).plan(read_request(message, Limits()), tenant)
+    work = planner(served).plan(read_request(message, Limits(), REGISTRY), tenant)
     tally = Tally()
     steps = alone(work.start(served.reader, tally))
-    return [a.diagnostics.passes for a in itertools.chain.from_iterable(steps)], tally.cached_tokens
+    return [diagnostics(a).passes for a in itertools.chain.from_iterable(steps)], tally.cached_tokens
 
 
 @pytest.mark.parametrize(

@@ -10,12 +10,17 @@ from typing import Any
 
 from dicast import (
     Answer,
+    Candidates,
     ChoiceAnswer,
     Decision,
     DicastError,
+    Direct,
     ExtensionAnswer,
+    Letters,
     Options,
+    Plugin,
     PredicateAnswer,
+    Readout,
     Refused,
     ScoreAnswer,
     Skipped,
@@ -25,13 +30,20 @@ from dicast.cli.command import CommandError, Parser, add_server_flags, connect, 
 from dicast.cli.stating import add_state_flags, read_state
 from dicast.cli.table import decision_lines, style_for
 
+_READOUTS: dict[str, Readout] = {"letters": Letters(), "direct": Direct(), "candidates": Candidates()}
+
 
 def main(argv: list[str]) -> int:
     """Run `dicast decide ARGV`."""
     arguments = _parser().parse_args(argv)
     asked = questions(arguments)
     state = read_state(arguments)
-    options = Options(temperature=arguments.temperature, detail=arguments.detail)
+    options = Options(
+        readout=arguments.readout,
+        orders=arguments.orders,
+        temperature=arguments.temperature,
+        detail=arguments.detail,
+    )
     with connect(arguments) as client:
         try:
             decision = client.decide(state, asked, model=arguments.model, options=options)
@@ -57,11 +69,30 @@ def as_json(decision: Decision) -> dict[str, Any]:
     }
 
 
+def read_readout(name: str) -> Readout:
+    """A readout by its name, with the settings that it has by itself."""
+    if (own := _READOUTS.get(name)) is not None:
+        return own
+    if name.startswith("x_"):
+        return Plugin(name)
+    known = ", ".join(_READOUTS)
+    raise argparse.ArgumentTypeError(f"{name!r} is none of {known}, and no plugin's, which begins with x_")
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser("decide", "Ask questions about a text or a JSON value.", epilog=SYNTAX)
     add_state_flags(parser)
     add_question_flags(parser)
     parser.add_argument("--model", default="", help="id or alias (default: the server's default model)")
+    parser.add_argument(
+        "--readout",
+        type=read_readout,
+        metavar="NAME",
+        help=f"how questions are read: {', '.join(_READOUTS)}, or a plugin's (default: the profile's)",
+    )
+    parser.add_argument(
+        "--orders", type=int, metavar="N", help="orders of the options to average, 1 to 32 (default: 1)"
+    )
     parser.add_argument("--temperature", type=float, metavar="T", help="of the calibration, 0.05 to 20")
     parser.add_argument(
         "--detail", choices=("none", "basic", "full"), help="diagnostics to show (default: none)"

@@ -53,6 +53,30 @@ DETAIL_LEVEL_FULL: DetailLevel.ValueType  # 3
 """DETAIL_LEVEL_FULL adds everything."""
 Global___DetailLevel: _TypeAlias = DetailLevel  # noqa: Y015
 
+class _Mode:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _ModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_Mode.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    MODE_UNSPECIFIED: _Mode.ValueType  # 0
+    """MODE_UNSPECIFIED is MODE_SHARED."""
+    MODE_SHARED: _Mode.ValueType  # 1
+    """MODE_SHARED reads a state once for all questions."""
+    MODE_INDEPENDENT: _Mode.ValueType  # 2
+    """MODE_INDEPENDENT reads every prompt whole, in a forward of its own: slow, for reference."""
+
+class Mode(_Mode, metaclass=_ModeEnumTypeWrapper):
+    """Mode is how the model's forwards are shared."""
+
+MODE_UNSPECIFIED: Mode.ValueType  # 0
+"""MODE_UNSPECIFIED is MODE_SHARED."""
+MODE_SHARED: Mode.ValueType  # 1
+"""MODE_SHARED reads a state once for all questions."""
+MODE_INDEPENDENT: Mode.ValueType  # 2
+"""MODE_INDEPENDENT reads every prompt whole, in a forward of its own: slow, for reference."""
+Global___Mode: _TypeAlias = Mode  # noqa: Y015
+
 class _TemperatureSource:
     ValueType = _typing.NewType("ValueType", _builtins.int)
     V: _TypeAlias = ValueType  # noqa: Y015
@@ -842,6 +866,7 @@ class Readout(_message.Message):
     LETTERS_FIELD_NUMBER: _builtins.int
     DIRECT_FIELD_NUMBER: _builtins.int
     CANDIDATES_FIELD_NUMBER: _builtins.int
+    EXTENSION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def letters(self) -> Global___LettersReadout:
         """letters lists the options under letters and reads the letters' scores."""
@@ -854,18 +879,23 @@ class Readout(_message.Message):
     def candidates(self) -> Global___CandidatesReadout:
         """candidates scores a text per option."""
 
+    @_builtins.property
+    def extension(self) -> Global___Extension:
+        """extension is a readout of a plugin, with its settings."""
+
     def __init__(
         self,
         *,
         letters: Global___LettersReadout | None = ...,
         direct: Global___DirectReadout | None = ...,
         candidates: Global___CandidatesReadout | None = ...,
+        extension: Global___Extension | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "direct", b"direct", "letters", b"letters", "readout", b"readout"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "direct", b"direct", "extension", b"extension", "letters", b"letters", "readout", b"readout"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "direct", b"direct", "letters", b"letters", "readout", b"readout"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidates", b"candidates", "direct", b"direct", "extension", b"extension", "letters", b"letters", "readout", b"readout"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_readout: _TypeAlias = _typing.Literal["letters", "direct", "candidates"]  # noqa: Y015
+    _WhichOneofReturnType_readout: _TypeAlias = _typing.Literal["letters", "direct", "candidates", "extension"]  # noqa: Y015
     _WhichOneofArgType_readout: _TypeAlias = _typing.Literal["readout", b"readout"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_readout) -> _WhichOneofReturnType_readout | None: ...
 
@@ -901,18 +931,24 @@ class LettersReadout(_message.Message):
     """STYLE_BRACKET writes `[A] name: description`."""
 
     STYLE_FIELD_NUMBER: _builtins.int
+    CORRECT_PRIOR_FIELD_NUMBER: _builtins.int
     style: Global___LettersReadout.Style.ValueType
     """style of the option lines."""
+    correct_prior: _builtins.bool
+    """correct_prior subtracts the letters' scores after a state without content. Absent: the profile's choice."""
     def __init__(
         self,
         *,
         style: Global___LettersReadout.Style.ValueType = ...,
+        correct_prior: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_correct_prior", b"_correct_prior", "correct_prior", b"correct_prior"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["style", b"style"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_correct_prior", b"_correct_prior", "correct_prior", b"correct_prior", "style", b"style"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__correct_prior: _TypeAlias = _typing.Literal["correct_prior"]  # noqa: Y015
+    _WhichOneofArgType__correct_prior: _TypeAlias = _typing.Literal["_correct_prior", b"_correct_prior"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__correct_prior) -> _WhichOneofReturnType__correct_prior | None: ...
 
 Global___LettersReadout: _TypeAlias = LettersReadout  # noqa: Y015
 
@@ -951,7 +987,7 @@ class CandidatesReadout(_message.Message):
     class _ScoringEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CandidatesReadout._Scoring.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
         SCORING_UNSPECIFIED: CandidatesReadout._Scoring.ValueType  # 0
-        """SCORING_UNSPECIFIED is the model's own choice: single token where each candidate is one."""
+        """SCORING_UNSPECIFIED is SINGLE_TOKEN where each candidate is one token, else SEQUENCE."""
         SCORING_SINGLE_TOKEN: CandidatesReadout._Scoring.ValueType  # 1
         """SCORING_SINGLE_TOKEN reads one token per candidate."""
         SCORING_SEQUENCE: CandidatesReadout._Scoring.ValueType  # 2
@@ -961,7 +997,7 @@ class CandidatesReadout(_message.Message):
         """Scoring is how a candidate's text is scored."""
 
     SCORING_UNSPECIFIED: CandidatesReadout.Scoring.ValueType  # 0
-    """SCORING_UNSPECIFIED is the model's own choice: single token where each candidate is one."""
+    """SCORING_UNSPECIFIED is SINGLE_TOKEN where each candidate is one token, else SEQUENCE."""
     SCORING_SINGLE_TOKEN: CandidatesReadout.Scoring.ValueType  # 1
     """SCORING_SINGLE_TOKEN reads one token per candidate."""
     SCORING_SEQUENCE: CandidatesReadout.Scoring.ValueType  # 2
@@ -970,22 +1006,30 @@ class CandidatesReadout(_message.Message):
     SCORING_FIELD_NUMBER: _builtins.int
     NORMALIZE_LENGTH_FIELD_NUMBER: _builtins.int
     CORRECT_PRIOR_FIELD_NUMBER: _builtins.int
+    TEXTS_FIELD_NUMBER: _builtins.int
     scoring: Global___CandidatesReadout.Scoring.ValueType
     """scoring of a candidate."""
     normalize_length: _builtins.bool
     """normalize_length divides a sequence's log-probability by its number of tokens."""
     correct_prior: _builtins.bool
     """correct_prior subtracts the candidate's score after a state without content."""
+    @_builtins.property
+    def texts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """texts are what the reply would be for each option, in the order of the question's options (a
+        predicate's are true, false). In a question's own readout alone. Empty: the options' names.
+        """
+
     def __init__(
         self,
         *,
         scoring: Global___CandidatesReadout.Scoring.ValueType = ...,
         normalize_length: _builtins.bool = ...,
         correct_prior: _builtins.bool = ...,
+        texts: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["correct_prior", b"correct_prior", "normalize_length", b"normalize_length", "scoring", b"scoring"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["correct_prior", b"correct_prior", "normalize_length", b"normalize_length", "scoring", b"scoring", "texts", b"texts"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1031,6 +1075,7 @@ class DecideOptions(_message.Message):
     CACHE_SALT_FIELD_NUMBER: _builtins.int
     ABSTAIN_FIELD_NUMBER: _builtins.int
     ISOLATED_FIELD_NUMBER: _builtins.int
+    MODE_FIELD_NUMBER: _builtins.int
     orders: _builtins.int
     """orders in which each question's options are read and averaged: 1 to 32 (a model's Limits may say less).
     Absent: 1.
@@ -1045,6 +1090,8 @@ class DecideOptions(_message.Message):
     """cache_salt keeps this request's prefixes apart from those of other salts."""
     isolated: _builtins.bool
     """isolated reads one question a forward, so that neighbours cannot move even the last bits."""
+    mode: Global___Mode.ValueType
+    """mode of the forwards."""
     @_builtins.property
     def readout(self) -> Global___Readout:
         """readout of all questions."""
@@ -1064,10 +1111,11 @@ class DecideOptions(_message.Message):
         cache_salt: _builtins.str = ...,
         abstain: Global___Abstain | None = ...,
         isolated: _builtins.bool = ...,
+        mode: Global___Mode.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_orders", b"_orders", "_seed", b"_seed", "_temperature", b"_temperature", "abstain", b"abstain", "orders", b"orders", "readout", b"readout", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_orders", b"_orders", "_seed", b"_seed", "_temperature", b"_temperature", "abstain", b"abstain", "cache_salt", b"cache_salt", "detail", b"detail", "isolated", b"isolated", "orders", b"orders", "readout", b"readout", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_orders", b"_orders", "_seed", b"_seed", "_temperature", b"_temperature", "abstain", b"abstain", "cache_salt", b"cache_salt", "detail", b"detail", "isolated", b"isolated", "mode", b"mode", "orders", b"orders", "readout", b"readout", "seed", b"seed", "temperature", b"temperature"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__orders: _TypeAlias = _typing.Literal["orders"]  # noqa: Y015
     _WhichOneofArgType__orders: _TypeAlias = _typing.Literal["_orders", b"_orders"]  # noqa: Y015
@@ -1333,6 +1381,15 @@ class Diagnostics(_message.Message):
     HEAD_PATH_FIELD_NUMBER: _builtins.int
     PROMPT_HASH_FIELD_NUMBER: _builtins.int
     SCORES_FIELD_NUMBER: _builtins.int
+    SCORE_KIND_FIELD_NUMBER: _builtins.int
+    PRIOR_CORRECTED_FIELD_NUMBER: _builtins.int
+    LENGTH_NORMALIZED_FIELD_NUMBER: _builtins.int
+    ENTROPY_FIELD_NUMBER: _builtins.int
+    MARGIN_FIELD_NUMBER: _builtins.int
+    CONCENTRATION_FIELD_NUMBER: _builtins.int
+    CONFIDENCE_FORMULA_FIELD_NUMBER: _builtins.int
+    STATE_HASH_FIELD_NUMBER: _builtins.int
+    TOKENS_FIELD_NUMBER: _builtins.int
     readout: _builtins.str
     """readout by name, for example "letters"."""
     profile: _builtins.str
@@ -1360,10 +1417,34 @@ class Diagnostics(_message.Message):
     head_path: _builtins.str
     """head_path is how the labels' scores were computed: "rows" or "logits"."""
     prompt_hash: _builtins.str
-    """prompt_hash is the SHA-256 in hexadecimal of the token ids (little-endian uint32) of all passes."""
+    """prompt_hash is the SHA-256 in hexadecimal of the model's id and weights hash, each ended by a zero
+    byte, and of the token ids (little-endian uint32) of all passes.
+    """
+    score_kind: _builtins.str
+    """score_kind says what the raw scores are: "candidate_logit" (of one token) or
+    "sequence_log_probability_including_eos" (of all tokens, the end of the turn included).
+    """
+    prior_corrected: _builtins.bool
+    """prior_corrected: the scores after a state without content were subtracted."""
+    length_normalized: _builtins.bool
+    """length_normalized: a candidate's score was divided by its number of tokens."""
+    entropy: _builtins.float
+    """entropy of the answer's probabilities, in nats."""
+    margin: _builtins.float
+    """margin is the largest probability less the second largest."""
+    concentration: _builtins.float
+    """concentration is max(0, 1 - entropy / ln n), in [0, 1]."""
+    confidence_formula: _builtins.str
+    """confidence_formula names the formula of the answer's confidence. Empty: the type has none."""
+    state_hash: _builtins.str
+    """state_hash is the SHA-256 in hexadecimal of the state's bytes as they were sent: of its text or JSON
+    in UTF-8; of items their deterministic encoding as dicast.v1.InputItems.
+    """
+    tokens: _builtins.int
+    """tokens of all passes of the question, the shared prefix in each."""
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassScores]:
-        """scores are the labels' raw scores (logits), an entry per pass. With DETAIL_LEVEL_FULL only."""
+        """scores are the raw scores, an entry per pass. With DETAIL_LEVEL_FULL only."""
 
     def __init__(
         self,
@@ -1382,14 +1463,47 @@ class Diagnostics(_message.Message):
         head_path: _builtins.str = ...,
         prompt_hash: _builtins.str = ...,
         scores: _abc.Iterable[Global___PassScores] | None = ...,
+        score_kind: _builtins.str = ...,
+        prior_corrected: _builtins.bool = ...,
+        length_normalized: _builtins.bool = ...,
+        entropy: _builtins.float = ...,
+        margin: _builtins.float = ...,
+        concentration: _builtins.float = ...,
+        confidence_formula: _builtins.str = ...,
+        state_hash: _builtins.str = ...,
+        tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["forwards", b"forwards", "head_path", b"head_path", "option_mass", b"option_mass", "order_spread", b"order_spread", "orders", b"orders", "passes", b"passes", "profile", b"profile", "prompt_hash", b"prompt_hash", "prompt_version", b"prompt_version", "readout", b"readout", "scores", b"scores", "temperature", b"temperature", "temperature_source", b"temperature_source", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["concentration", b"concentration", "confidence_formula", b"confidence_formula", "entropy", b"entropy", "forwards", b"forwards", "head_path", b"head_path", "length_normalized", b"length_normalized", "margin", b"margin", "option_mass", b"option_mass", "order_spread", b"order_spread", "orders", b"orders", "passes", b"passes", "prior_corrected", b"prior_corrected", "profile", b"profile", "prompt_hash", b"prompt_hash", "prompt_version", b"prompt_version", "readout", b"readout", "score_kind", b"score_kind", "scores", b"scores", "state_hash", b"state_hash", "temperature", b"temperature", "temperature_source", b"temperature_source", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Diagnostics: _TypeAlias = Diagnostics  # noqa: Y015
+
+@_typing.final
+class TokenIds(_message.Message):
+    """TokenIds are the token ids of one text."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    IDS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """ids in order."""
+
+    def __init__(
+        self,
+        *,
+        ids: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ids", b"ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TokenIds: _TypeAlias = TokenIds  # noqa: Y015
 
 @_typing.final
 class PassScores(_message.Message):
@@ -1399,23 +1513,33 @@ class PassScores(_message.Message):
 
     OPTIONS_FIELD_NUMBER: _builtins.int
     SCORES_FIELD_NUMBER: _builtins.int
+    CANDIDATE_TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    PRIOR_FIELD_NUMBER: _builtins.int
+    prior: _builtins.bool
+    """prior: the pass read the question after a state without content."""
     @_builtins.property
     def options(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """options are the indices of the options in the order in which the pass listed them."""
 
     @_builtins.property
     def scores(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
-        """scores are their logits, in the same order."""
+        """scores in the same order."""
+
+    @_builtins.property
+    def candidate_token_ids(self) -> _containers.RepeatedCompositeFieldContainer[Global___TokenIds]:
+        """candidate_token_ids are the tokens that were scored, in the same order."""
 
     def __init__(
         self,
         *,
         options: _abc.Iterable[_builtins.int] | None = ...,
         scores: _abc.Iterable[_builtins.float] | None = ...,
+        candidate_token_ids: _abc.Iterable[Global___TokenIds] | None = ...,
+        prior: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "scores", b"scores"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_token_ids", b"candidate_token_ids", "options", b"options", "prior", b"prior", "scores", b"scores"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -27,7 +27,7 @@ from dicast.v1 import error_pb2 as dicast_dot_v1_dot_error__pb2
 from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n dicast/v1/decision_service.proto\x12\tdicast.v1\x1a\x18\x64icast/v1/decision.proto\x1a\x15\x64icast/v1/error.proto\x1a\x1egoogle/protobuf/duration.proto\"\xce\x01\n\rDecideRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x1f\n\x05state\x18\x02 \x01(\x0b\x32\x10.dicast.v1.State\x12&\n\tquestions\x18\x03 \x03(\x0b\x32\x13.dicast.v1.Question\x12)\n\x07options\x18\x04 \x01(\x0b\x32\x18.dicast.v1.DecideOptions\x12\x10\n\x08\x65nd_user\x18\x05 \x01(\t\x12(\n\nextensions\x18\x06 \x03(\x0b\x32\x14.dicast.v1.Extension\"_\n\x0e\x44\x65\x63ideResponse\x12\"\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x11.dicast.v1.Answer\x12)\n\x07summary\x18\x02 \x01(\x0b\x32\x18.dicast.v1.DecideSummary\"L\n\x13StreamDecideRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x07request\x18\x02 \x01(\x0b\x32\x18.dicast.v1.DecideRequest\"\xa6\x01\n\x14StreamDecideResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12#\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x11.dicast.v1.AnswerH\x00\x12+\n\x07summary\x18\x03 \x01(\x0b\x32\x18.dicast.v1.DecideSummaryH\x00\x12\'\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x16.dicast.v1.DecideErrorH\x00\x42\x07\n\x05\x65vent\"\x85\x01\n\x0ePrewarmRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x1f\n\x05state\x18\x02 \x01(\x0b\x32\x10.dicast.v1.State\x12/\n\x0ctime_to_live\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ncache_salt\x18\x04 \x01(\t\"\x80\x01\n\x0fPrewarmResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprefix_tokens\x18\x02 \x01(\x04\x12\x15\n\rcached_tokens\x18\x03 \x01(\x04\x12\x0c\n\x04kept\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t2\xe7\x01\n\x0f\x44\x65\x63isionService\x12=\n\x06\x44\x65\x63ide\x12\x18.dicast.v1.DecideRequest\x1a\x19.dicast.v1.DecideResponse\x12S\n\x0cStreamDecide\x12\x1e.dicast.v1.StreamDecideRequest\x1a\x1f.dicast.v1.StreamDecideResponse(\x01\x30\x01\x12@\n\x07Prewarm\x12\x19.dicast.v1.PrewarmRequest\x1a\x1a.dicast.v1.PrewarmResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n dicast/v1/decision_service.proto\x12\tdicast.v1\x1a\x18\x64icast/v1/decision.proto\x1a\x15\x64icast/v1/error.proto\x1a\x1egoogle/protobuf/duration.proto\"\xdb\x01\n\rDecideRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x1f\n\x05state\x18\x02 \x01(\x0b\x32\x10.dicast.v1.State\x12&\n\tquestions\x18\x03 \x03(\x0b\x32\x13.dicast.v1.Question\x12)\n\x07options\x18\x04 \x01(\x0b\x32\x18.dicast.v1.DecideOptions\x12\x10\n\x08\x65nd_user\x18\x05 \x01(\t\x12(\n\nextensions\x18\x06 \x03(\x0b\x32\x14.dicast.v1.Extension\x12\x0b\n\x03\x61sk\x18\x07 \x03(\t\"_\n\x0e\x44\x65\x63ideResponse\x12\"\n\x07\x61nswers\x18\x01 \x03(\x0b\x32\x11.dicast.v1.Answer\x12)\n\x07summary\x18\x02 \x01(\x0b\x32\x18.dicast.v1.DecideSummary\"L\n\x13StreamDecideRequest\x12\n\n\x02id\x18\x01 \x01(\t\x12)\n\x07request\x18\x02 \x01(\x0b\x32\x18.dicast.v1.DecideRequest\"\xa6\x01\n\x14StreamDecideResponse\x12\n\n\x02id\x18\x01 \x01(\t\x12#\n\x06\x61nswer\x18\x02 \x01(\x0b\x32\x11.dicast.v1.AnswerH\x00\x12+\n\x07summary\x18\x03 \x01(\x0b\x32\x18.dicast.v1.DecideSummaryH\x00\x12\'\n\x05\x65rror\x18\x04 \x01(\x0b\x32\x16.dicast.v1.DecideErrorH\x00\x42\x07\n\x05\x65vent\"\x85\x01\n\x0ePrewarmRequest\x12\r\n\x05model\x18\x01 \x01(\t\x12\x1f\n\x05state\x18\x02 \x01(\x0b\x32\x10.dicast.v1.State\x12/\n\x0ctime_to_live\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x12\n\ncache_salt\x18\x04 \x01(\t\"\x80\x01\n\x0fPrewarmResponse\x12\r\n\x05model\x18\x01 \x01(\t\x12\x15\n\rprefix_tokens\x18\x02 \x01(\x04\x12\x15\n\rcached_tokens\x18\x03 \x01(\x04\x12\x0c\n\x04kept\x18\x04 \x01(\x08\x12\x0e\n\x06reason\x18\x05 \x01(\t\x12\x12\n\nrequest_id\x18\x06 \x01(\t2\xe7\x01\n\x0f\x44\x65\x63isionService\x12=\n\x06\x44\x65\x63ide\x12\x18.dicast.v1.DecideRequest\x1a\x19.dicast.v1.DecideResponse\x12S\n\x0cStreamDecide\x12\x1e.dicast.v1.StreamDecideRequest\x1a\x1f.dicast.v1.StreamDecideResponse(\x01\x30\x01\x12@\n\x07Prewarm\x12\x19.dicast.v1.PrewarmRequest\x1a\x1a.dicast.v1.PrewarmResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -35,17 +35,17 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'dicast.v1.decision_service_
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_DECIDEREQUEST']._serialized_start=129
-  _globals['_DECIDEREQUEST']._serialized_end=335
-  _globals['_DECIDERESPONSE']._serialized_start=337
-  _globals['_DECIDERESPONSE']._serialized_end=432
-  _globals['_STREAMDECIDEREQUEST']._serialized_start=434
-  _globals['_STREAMDECIDEREQUEST']._serialized_end=510
-  _globals['_STREAMDECIDERESPONSE']._serialized_start=513
-  _globals['_STREAMDECIDERESPONSE']._serialized_end=679
-  _globals['_PREWARMREQUEST']._serialized_start=682
-  _globals['_PREWARMREQUEST']._serialized_end=815
-  _globals['_PREWARMRESPONSE']._serialized_start=818
-  _globals['_PREWARMRESPONSE']._serialized_end=946
-  _globals['_DECISIONSERVICE']._serialized_start=949
-  _globals['_DECISIONSERVICE']._serialized_end=1180
+  _globals['_DECIDEREQUEST']._serialized_end=348
+  _globals['_DECIDERESPONSE']._serialized_start=350
+  _globals['_DECIDERESPONSE']._serialized_end=445
+  _globals['_STREAMDECIDEREQUEST']._serialized_start=447
+  _globals['_STREAMDECIDEREQUEST']._serialized_end=523
+  _globals['_STREAMDECIDERESPONSE']._serialized_start=526
+  _globals['_STREAMDECIDERESPONSE']._serialized_end=692
+  _globals['_PREWARMREQUEST']._serialized_start=695
+  _globals['_PREWARMREQUEST']._serialized_end=828
+  _globals['_PREWARMRESPONSE']._serialized_start=831
+  _globals['_PREWARMRESPONSE']._serialized_end=959
+  _globals['_DECISIONSERVICE']._serialized_start=962
+  _globals['_DECISIONSERVICE']._serialized_end=1193
 # @@protoc_insertion_point(module_scope)

@@ -33,6 +33,7 @@ class DecideRequest(_message.Message):
     OPTIONS_FIELD_NUMBER: _builtins.int
     END_USER_FIELD_NUMBER: _builtins.int
     EXTENSIONS_FIELD_NUMBER: _builtins.int
+    ASK_FIELD_NUMBER: _builtins.int
     model: _builtins.str
     """model by id or alias. Empty: the default model."""
     end_user: _builtins.str
@@ -53,6 +54,10 @@ class DecideRequest(_message.Message):
     def extensions(self) -> _containers.RepeatedCompositeFieldContainer[_decision_pb2.Extension]:
         """extensions are settings of plugins."""
 
+    @_builtins.property
+    def ask(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """ask lists the keys of the questions to ask; the others get no answer. Empty: all."""
+
     def __init__(
         self,
         *,
@@ -62,10 +67,11 @@ class DecideRequest(_message.Message):
         options: _decision_pb2.DecideOptions | None = ...,
         end_user: _builtins.str = ...,
         extensions: _abc.Iterable[_decision_pb2.Extension] | None = ...,
+        ask: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["options", b"options", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["end_user", b"end_user", "extensions", b"extensions", "model", b"model", "options", b"options", "questions", b"questions", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ask", b"ask", "end_user", b"end_user", "extensions", b"extensions", "model", b"model", "options", b"options", "questions", b"questions", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -81,7 +87,7 @@ class DecideResponse(_message.Message):
     SUMMARY_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def answers(self) -> _containers.RepeatedCompositeFieldContainer[_decision_pb2.Answer]:
-        """answers in the order of the questions."""
+        """answers in the order of the questions, of those that were asked."""
 
     @_builtins.property
     def summary(self) -> _decision_pb2.DecideSummary:

@@ -288,6 +288,8 @@ class Limits(_message.Message):
     MESSAGE_BYTES_FIELD_NUMBER: _builtins.int
     JSON_DEPTH_FIELD_NUMBER: _builtins.int
     QUEUED_REQUESTS_FIELD_NUMBER: _builtins.int
+    PASSES_FIELD_NUMBER: _builtins.int
+    WHOLE_TOKENS_FIELD_NUMBER: _builtins.int
     context_tokens: _builtins.int
     """context_tokens of one prompt."""
     questions: _builtins.int
@@ -304,6 +306,10 @@ class Limits(_message.Message):
     """json_depth is how deep JSON values may nest."""
     queued_requests: _builtins.int
     """queued_requests that may wait for the engine."""
+    passes: _builtins.int
+    """passes of a request that asks for more than one order, at most."""
+    whole_tokens: _builtins.int
+    """whole_tokens of one prompt in MODE_INDEPENDENT."""
     def __init__(
         self,
         *,
@@ -315,10 +321,12 @@ class Limits(_message.Message):
         message_bytes: _builtins.int = ...,
         json_depth: _builtins.int = ...,
         queued_requests: _builtins.int = ...,
+        passes: _builtins.int = ...,
+        whole_tokens: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_tokens", b"context_tokens", "json_depth", b"json_depth", "levels", b"levels", "message_bytes", b"message_bytes", "options", b"options", "orders", b"orders", "questions", b"questions", "queued_requests", b"queued_requests"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["context_tokens", b"context_tokens", "json_depth", b"json_depth", "levels", b"levels", "message_bytes", b"message_bytes", "options", b"options", "orders", b"orders", "passes", b"passes", "questions", b"questions", "queued_requests", b"queued_requests", "whole_tokens", b"whole_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -407,7 +415,9 @@ class SelfCheck(_message.Message):
     ASKED_FIELD_NUMBER: _builtins.int
     PREDICATE_DIRECTION_FIELD_NUMBER: _builtins.int
     option_mass: _builtins.float
-    """option_mass is the least share of probability that fell on the listed labels, in [0, 1]."""
+    """option_mass is the share of probability that fell on the listed labels, the mean over the questions,
+    in [0, 1].
+    """
     right: _builtins.int
     """right answers."""
     asked: _builtins.int

@@ -35,7 +35,7 @@ class Decisions:
 
     def locate(self, path: jsontext.Path, request: service_pb.DecideRequest) -> jsontext.Path:
         """The JSON path of a protobuf field."""
-        return locate(path)
+        return locate(path, request)
 
     def failure(self, problem: GatewayError) -> Response:
         """A problem in this dialect's shape."""

@@ -6,28 +6,25 @@ from typing import Any
 
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
-from dicast_gateway.settings import shown
+from dicast_gateway import plugins
+from dicast_gateway.detail import shown, skip
+from dicast_gateway.settings import FIELD
 
 
 def to_json(request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> dict[str, Any]:
-    """Answers in the order of the questions; the key `name` is always there."""
+    """Answers to what was asked, in the order of the questions; the key `name` is always there."""
     return {
         "model": response.summary.model,
         "answers": [
-            one(request, question, answer)
-            for question, answer in zip(request.questions, response.answers, strict=True)
+            {**_answer(request, answer), **shown(answer, request.options.detail)}
+            for answer in response.answers
         ],
         "usage": _usage(response.summary.usage),
     }
 
 
-def one(request: service_pb.DecideRequest, question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
-    """One answer, with what the request's settings ask for beside it. Raises as `to_json` does."""
-    return {**_answer(question, answer), **shown(answer, request.options.detail)}
-
-
-def _answer(question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
-    name = question.name if question.HasField("name") else None
+def _answer(request: service_pb.DecideRequest, answer: pb.Answer) -> dict[str, Any]:
+    name = _name(request.questions[answer.index])
     match answer.WhichOneof("kind"):
         case "predicate":
             return {"type": "predicate", "name": name, "probability": answer.predicate.probability}
@@ -53,10 +50,22 @@ def _answer(question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
                     for level in answer.score.probabilities
                 ],
             }
-        case "refused" | "skipped":
+        case "extension":
+            return plugins.to_answer(answer.extension, {"type": answer.extension.name, "name": name})
+        case "refused":
             return {"type": "refusal", "name": name}
+        case "skipped":
+            # Its key is its place.
+            decided = int(answer.skipped.because)
+            because = _name(request.questions[decided])
+            told = skip(answer.skipped, decided if because is None else because)
+            return {"type": "refusal", "name": name, FIELD: {"skipped": told}}
         case kind:
             raise ValueError(f"an answer of kind {kind} to a question that asks for none")
+
+
+def _name(question: pb.Question) -> str | None:
+    return question.name if question.HasField("name") else None
 
 
 def _value(value: pb.OptionValue) -> str | bool:

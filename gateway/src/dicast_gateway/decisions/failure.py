@@ -5,6 +5,8 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from dicast.jsontext import Path, show_path
+from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway import conditions, readouts
 from dicast_gateway.errors import TABLE, GatewayError, Kind
 from dicast_gateway.reply import json_reply
 from dicast_gateway.settings import FIELD
@@ -35,16 +37,19 @@ def error_reply(
     return json_reply({"error": error}, status, headers)
 
 
-def locate(path: Path) -> Path:
+def locate(path: Path, request: service_pb.DecideRequest) -> Path:
     """Where a protobuf field is in the JSON."""
     match path:
         case ("questions", int(index), *rest):
-            located: Path = ("questions", index, *_in_question(rest))
+            inside = _in_question(rest, request, index) if index < len(request.questions) else ()
+            located: Path = ("questions", index, *inside)
         case ("state", *rest):
             # The item is as near as a path can come that means the same in both.
             located = ("input", *[step for step in rest if isinstance(step, int)][:1])
         case ("options", "cache_salt", *_):
             located = ("prompt_cache_key",)
+        case ("options", "readout", *rest):
+            located = (FIELD, "readout", *readouts.locate(request.options.readout, rest))
         case ("options", *rest):
             located = (FIELD, *rest)
         case ("end_user", *_):
@@ -54,16 +59,24 @@ def locate(path: Path) -> Path:
     return located
 
 
-def _in_question(steps: list[str | int]) -> Path:
+def _in_question(steps: list[str | int], request: service_pb.DecideRequest, index: int) -> Path:
+    question = request.questions[index]
     match steps:
         case ["choice", "options", *rest]:
-            return ("choices", *rest)
+            inside: Path = ("choices", *rest)
         case ["score", "levels", *rest]:
-            return ("levels", *rest)
+            inside = ("levels", *rest)
         case ["readout", *rest]:
-            return (FIELD, "readout", *rest)
+            inside = (FIELD, "readout", *readouts.locate(question.readout, rest))
+        case ["ask_if", *rest]:
+            inside = conditions.locate(question, rest, lambda key: request.questions[int(key)].name)
+        case ["extension", "json", *rest]:
+            inside = tuple(rest)
+        case ["extension", "type"]:
+            inside = ("type",)
         case ["instructions" | "name" as field, *_]:
-            return (field,)
+            inside = (field,)
         case _:
             # A predicate has nothing inside, and keys are the gateway's own.
-            return ()
+            inside = ()
+    return inside

@@ -17,7 +17,7 @@ from dicast_gateway.errors import UNSERVED
 TAGS = frozenset(
     f"<{tag}>"
     for tag in (
-        *("text", "items", "parts", "predicate", "choice", "score"),
+        *("text", "items", "parts", "predicate", "choice", "score", "plugin"),
         *("input_text", "input_json", "input_image", "output_text", "refusal"),
         *("user", "system", "developer", "assistant"),
         *("function_call", "function_call_output", "custom_tool_call", "custom_tool_call_output"),

@@ -13,9 +13,11 @@ from dicast.v1 import decision_service_pb2 as service_pb
 from dicast_gateway.body import repeated_key
 from dicast_gateway.content import FewFaults, Shape, said
 from dicast_gateway.decisions.items import Input, to_state
+from dicast_gateway.decisions.names import Names
 from dicast_gateway.decisions.parts import TAGS, Instructions, one_of, to_content, type_tag
 from dicast_gateway.errors import from_schema, invalid
-from dicast_gateway.settings import QuestionSettings, WithCondition, WithSettings
+from dicast_gateway.plugins import OfPlugin, is_of_plugin
+from dicast_gateway.settings import AnyQuestion, WithSettings
 
 
 def _check_value(node: Any) -> Any:
@@ -38,40 +40,50 @@ class Level(Shape):
     description: str = ""
 
 
-class Predicate(WithCondition):
+class Predicate(AnyQuestion):
     """A yes/no question."""
 
     type: Literal["predicate"]
     instructions: Instructions
     name: str = ""
-    x_dicast: QuestionSettings | None = None
 
 
-class Choice(WithCondition):
+class Choice(AnyQuestion):
     """A choice among options, in the order of the prompt."""
 
     type: Literal["choice"]
     instructions: Instructions
     choices: Annotated[list[Option], FewFaults]
     name: str = ""
-    x_dicast: QuestionSettings | None = None
 
 
-class Score(WithCondition):
+class Score(AnyQuestion):
     """A scale, lowest level first."""
 
     type: Literal["score"]
     instructions: Instructions
     levels: Annotated[list[Level], FewFaults]
     name: str = ""
-    x_dicast: QuestionSettings | None = None
 
 
+class PluginQuestion(OfPlugin):
+    """A question of a type that a plugin of the server has, with the plugin's own fields."""
+
+    instructions: Instructions | None = None
+    name: str = ""
+
+
+def _question_tag(node: Any) -> str | None:
+    return "plugin" if is_of_plugin(node) else type_tag(node)
+
+
+AnyType = Predicate | Choice | Score | PluginQuestion
 Question = Annotated[
     Annotated[Predicate, Tag("<predicate>")]
     | Annotated[Choice, Tag("<choice>")]
-    | Annotated[Score, Tag("<score>")],
-    one_of(type_tag, "a question of type predicate, choice or score"),
+    | Annotated[Score, Tag("<score>")]
+    | Annotated[PluginQuestion, Tag("<plugin>")],
+    one_of(_question_tag, "a question of type predicate, choice or score"),
 ]
 
 
@@ -101,12 +113,19 @@ def read(tree: jsontext.Object) -> service_pb.DecideRequest:
         body = Body.model_validate(tree)
     except ValidationError as error:
         raise from_schema(error, TAGS) from None
+    questions = [_question(index, question) for index, question in enumerate(body.questions)]
+    names = Names(questions)
+    for index, asked in enumerate(body.questions):
+        questions[index].ask_if.extend(asked.conditions(("questions", index), names.find))
+    ask = names.keys(body.asked())
+    names.check()
     return service_pb.DecideRequest(
         model=body.model,
         state=to_state(body.input),
-        questions=[_question(index, question) for index, question in enumerate(body.questions)],
+        questions=questions,
         options=body.options(("prompt_cache_key", body.prompt_cache_key)),
         end_user=body.safety_identifier or "",
+        ask=ask,
     )
 
 
@@ -142,13 +161,13 @@ def _without_data(node: jsontext.Value) -> jsontext.Value:
     return node
 
 
-def _question(index: int, asked: Question) -> pb.Question:
+def _question(index: int, asked: AnyType) -> pb.Question:
     # Names may repeat or be absent, so the place is the key.
-    question = pb.Question(key=str(index), instructions=to_content(asked.instructions))
+    question = pb.Question(key=str(index), readout=asked.readout())
+    if asked.instructions is not None:
+        question.instructions.CopyFrom(to_content(asked.instructions))
     if said(asked, "name"):
         question.name = asked.name
-    if asked.x_dicast is not None and asked.x_dicast.readout is not None:
-        question.readout.CopyFrom(asked.x_dicast.readout.message())
     match asked:
         case Predicate():
             question.predicate.SetInParent()
@@ -156,6 +175,8 @@ def _question(index: int, asked: Question) -> pb.Question:
             question.choice.CopyFrom(pb.Choice(options=[_option(option) for option in asked.choices]))
         case Score():
             question.score.CopyFrom(pb.Score(levels=[_level(level) for level in asked.levels]))
+        case PluginQuestion():
+            question.extension.CopyFrom(asked.message())
     return question
 
 

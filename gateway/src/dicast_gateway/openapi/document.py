@@ -19,8 +19,9 @@ from dicast_gateway.openapi.failures import (
     SYSTEMONE_KINDS,
     failures,
 )
-from dicast_gateway.openapi.replies import REPLIES, ref
+from dicast_gateway.openapi.replies import REPLIES
 from dicast_gateway.openapi.requests import request_schemas
+from dicast_gateway.openapi.schemas import ref
 from dicast_gateway.systemone import SystemOne
 from dicast_gateway.systemone.failure import to_response as systemone_failure
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dicast import jsontext
-from dicast_gateway.openapi.replies import REPLIES, ref
+from dicast_gateway.openapi.replies import REPLIES
 
 _ABOUT = """\
 Answers come as server-sent events if `Accept` names `text/event-stream` and likes JSON less; `*/*` and
@@ -29,7 +29,12 @@ _STATUS = {"type": "integer", "minimum": 400, "maximum": 599}
 
 def systemone_event() -> dict[str, Any]:
     """One event of /v1/systemone."""
-    answer = _object({"id": {"type": "string"}, "answer": ref("SystemOneAnswer")})
+    answer = _object(
+        {
+            "id": {"type": "string"},
+            "answer": REPLIES["SystemOneReply"]["properties"]["answers"]["additionalProperties"],
+        }
+    )
     return _one_of(answer, "SystemOneReply", "detail")
 
 

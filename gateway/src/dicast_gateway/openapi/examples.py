@@ -31,6 +31,27 @@ SYSTEMONE_REQUESTS: dict[str, Any] = {
         "questions": {"late": {"type": "noul", "instructions": "Is the parcel late?"}},
         "x_dicast": {"temperature": 1.2, "detail": "full", "cache_salt": "tenant 12", "partial": True},
     },
+    "conditions": {
+        "state": _STATE,
+        "questions": {
+            "late": {"type": "noul", "instructions": "Is the parcel late?"},
+            "team": {"type": "choice", "criteria": _TEAMS, "ask_if": {"late": ["yes"]}},
+            "urgency": {"type": "score", "criteria": _LEVELS, "ask_if": {"team": ["billing", "shipping"]}},
+        },
+        "ask": ["late", "team"],
+    },
+    "readouts": {
+        "state": _STATE,
+        "questions": {
+            "late": {
+                "type": "noul",
+                "instructions": "Is the parcel late?",
+                "x_dicast": {"readout": {"candidates": {"texts": ["It is late", "It is in time"]}}},
+            },
+            "team": {"type": "choice", "criteria": _TEAMS},
+        },
+        "x_dicast": {"readout": {"direct": {}}, "orders": 2},
+    },
 }
 
 DECISIONS_REQUESTS: dict[str, Any] = {
@@ -68,6 +89,19 @@ DECISIONS_REQUESTS: dict[str, Any] = {
         ],
         "prompt_cache_key": "tenant 12",
         "x_dicast": {"detail": "basic"},
+    },
+    "conditions": {
+        "input": _STATE,
+        "questions": [
+            {"type": "predicate", "name": "late", "instructions": "Is the parcel late?"},
+            {
+                "type": "score",
+                "instructions": "How urgent is it?",
+                "levels": [{"label": label} for label in _LEVELS],
+                "ask_if": {"late": [True]},
+            },
+        ],
+        "x_dicast": {"readout": {"letters": {"correct_prior": True}}},
     },
     "a JSON value": {
         "input": [{"role": "user", "content": [{"type": "input_json", "data": {"parcel": 7, "scans": []}}]}],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from dicast_gateway.readouts import PLUGIN
+
 CONTENT: dict[str, Any] = {"type": ["string", "object", "array"]}
 """What may stand where text stands."""
 
@@ -12,7 +14,9 @@ _INSTRUCTIONS = (
     "What is asked. Absent or null, a sentence that fits the type stands in; an empty string stays empty."
 )
 _PARTS = "What is asked: a text, or parts that are joined by a newline."
-_NAME = "Comes back in the answer and never reaches the model. Names may repeat."
+_NAME = (
+    "Comes back in the answer and never reaches the model. Names may repeat, where nothing refers to them."
+)
 _READOUT = "How this question is read, where it differs from the request."
 _MODEL = (
     "A name of `GET /v1/models`. `jev-latest`, `jev-preview`, an empty string and no name at all mean the "
@@ -30,11 +34,24 @@ _TEMPERATURE: dict[str, Any] = {
     "minimum": 0.05,
     "maximum": 20,
 }
-_ONE_ORDER: dict[str, Any] = {"minimum": 1, "maximum": 1}
-_ASK: dict[str, Any] = {"type": "null", "description": "Asking some of the questions is not served: 400."}
-_ASK_IF: dict[str, Any] = {"type": "null", "description": "Conditions are not served: 400."}
+_ORDERS: dict[str, Any] = {"minimum": 1, "maximum": 32}
+_ASK_IF: dict[str, Any] = {
+    "description": "Other questions of the request, each with the answers under which this one is asked; all "
+    "must hold, or it is skipped. A yes/no question's are true and false (or yes and no), a choice's its "
+    "options, a score's the level as a number, in digits or by its text."
+}
 _SHARE: dict[str, Any] = {"minimum": 0, "maximum": 1}
 _TEXT = "The text."
+_PLUGIN = f"^{PLUGIN}"
+_PRIOR = "Subtracts the scores after a state without content."
+_CANDIDATES: dict[str, dict[str, Any]] = {
+    "scoring": {
+        "description": "Reads one token a text, or all of its tokens and the end of the turn. Not said, one "
+        "token where each text is one."
+    },
+    "normalize_length": {"description": "Divides the score of all tokens by their number."},
+    "correct_prior": {"description": _PRIOR},
+}
 _TOOL: dict[str, dict[str, Any]] = {
     "call_id": {"description": "What a result names to refer to its call."},
     "name": {"description": "The name of the tool."},
@@ -45,29 +62,61 @@ _TOOL: dict[str, dict[str, Any]] = {
 
 _SETTINGS: dict[str, dict[str, Any]] = {
     "readout": {"description": "How the questions are read."},
-    "orders": {"description": "Orders of the options to average. This version reads one.", **_ONE_ORDER},
+    "orders": {"description": "Orders of the options to average. Not said, one.", **_ORDERS},
     "temperature": _TEMPERATURE,
     "detail": {"description": _DETAIL},
     "seed": _SEED,
     "cache_salt": {"description": _SALT},
     "abstain": {"description": "Below which certainty a question is refused instead of answered."},
     "isolated": {"description": "Reads each question by itself, so that not even float noise is shared."},
+    "mode": {"description": "Whether questions share what is read of the state. Not said, shared."},
+    "ask": {"description": "Another place for `ask`."},
 }
 _SHARED_FIELDS: dict[str, dict[str, Any]] = {
     "x_dicast": {"description": "Settings of dicast."},
     "extra": {"description": "Other servers' name for some of the settings."},
     "samples": {
         "description": 'Another name for `x_dicast.orders`. "auto" leaves it to the server.',
-        "anyOf": [{"type": "integer", **_ONE_ORDER}, {"const": "auto"}, {"type": "null"}],
+        "anyOf": [{"type": "integer", **_ORDERS}, {"const": "auto"}, {"type": "null"}],
     },
     "seed": {**_SEED, "description": "Another name for `x_dicast.seed`."},
-    "ask": _ASK,
+    "ask": {"description": "The questions to ask. Not said, all; the others get no answer."},
     "model": {"description": _MODEL, "examples": ["jev-latest"]},
 }
 
 
 def _fields(name: str, notes: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {f"{name}.{field}": note for field, note in notes.items()}
+
+
+def _readouts(name: str, candidates: str) -> dict[str, dict[str, Any]]:
+    """Exactly one of ours, or one of a plugin under its name. Null names none."""
+    told = {
+        "letters": ("Letters", "The options are lettered, and the letters' scores read."),
+        "direct": ("Direct", "The options are labelled in a JSON prompt, and the labels' scores read."),
+        "candidates": (candidates, "Each option's text is scored as the reply."),
+    }
+    fields = {
+        field: {"anyOf": [{"$ref": f"#/components/schemas/{settings}"}], "description": text}
+        for field, (settings, text) in told.items()
+    }
+    whole = {
+        "minProperties": 1,
+        "maxProperties": 1,
+        "patternProperties": {_PLUGIN: {"type": "object"}},
+        "additionalProperties": False,
+    }
+    return {name: whole, **_fields(name, fields)}
+
+
+def _plugin_question(name: str, place: str) -> dict[str, dict[str, Any]]:
+    return {
+        f"{name}.type": {"description": "The type's name, as the plugin has it.", "pattern": _PLUGIN},
+        f"{name}.instructions": {"description": "What is asked."},
+        f"{name}.name": {"description": place},
+        f"{name}.x_dicast": {"description": _READOUT},
+        f"{name}.ask_if": _ASK_IF,
+    }
 
 
 _QUESTIONS = {"maxProperties": 400, "propertyNames": {"minLength": 1}}
@@ -80,8 +129,18 @@ NOTES: dict[str, dict[str, Any]] = {
         "`x_dicast.refused`, where the request would fail otherwise."
     },
     "QuestionSettings.readout": {"description": _READOUT},
-    "Readout.letters": {"description": "The options are lettered, and the letters' scores read."},
+    "QuestionSettings.ask_if": _ASK_IF,
+    **_readouts("Readout", "Candidates"),
+    **_readouts("QuestionReadout", "QuestionCandidates"),
     "Letters.style": {"description": "`A) name` or `[A] name`. Not said, the profile's."},
+    "Letters.correct_prior": {"description": f"{_PRIOR} Not said, the profile's choice."},
+    "Direct.hide_names": {"description": "Shows descriptions without the options' names."},
+    **_fields("Candidates", _CANDIDATES),
+    **_fields("QuestionCandidates", _CANDIDATES),
+    "QuestionCandidates.texts": {
+        "description": "The reply that stands for each option, in their order. Not said, their names.",
+        "anyOf": [{"type": "array", "items": {"type": "string"}, "minItems": 2}, {"type": "null"}],
+    },
     "Abstain.min_confidence": {"description": "Least confidence; predicates have none.", **_SHARE},
     "Abstain.min_option_mass": {"description": "Least share of probability on the options.", **_SHARE},
     "Extra.calibration_temperature": {**_TEMPERATURE, "description": "As `x_dicast.temperature`."},
@@ -138,6 +197,8 @@ NOTES: dict[str, dict[str, Any]] = {
     },
     "SystemOneScore.x_dicast": {"description": _READOUT},
     "SystemOneScore.ask_if": _ASK_IF,
+    **_plugin_question("SystemOnePluginQuestion", "Not here: a question has its id."),
+    "SystemOnePluginQuestion.name": {"type": "null", "description": "Not here: a question has its id."},
     # Decisions
     **_fields("DecisionsRequest", _SHARED_FIELDS),
     "DecisionsRequest.input": {
@@ -175,6 +236,7 @@ NOTES: dict[str, dict[str, Any]] = {
     "DecisionsScore.name": {"description": _NAME},
     "DecisionsScore.x_dicast": {"description": _READOUT},
     "DecisionsScore.ask_if": _ASK_IF,
+    **_plugin_question("DecisionsPluginQuestion", _NAME),
     "Level.label": {"description": "The level's name, which the answer repeats."},
     "Level.description": {"description": "When it is the right one."},
     "TextPart.text": {"description": _TEXT},

@@ -10,6 +10,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_jso
 from pydantic_core.core_schema import PlainValidatorFunctionSchema
 
 from dicast_gateway import prewarm
+from dicast_gateway.conditions import MAX_LEVEL
 from dicast_gateway.decisions import request as decisions
 from dicast_gateway.openapi.notes import CONTENT, NOTES
 from dicast_gateway.systemone import request as systemone
@@ -21,6 +22,7 @@ _CHECKED = {
     "_check_content": CONTENT,
     "_check_data": {"anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "object"}}]},
     "_check_value": {"type": ["string", "boolean"]},
+    "_check_answer": {"type": ["string", "boolean", "integer"], "minimum": 0, "maximum": MAX_LEVEL},
 }
 # Pydantic names two models of one name by their modules.
 _LONG_NAME = re.compile(r"dicast_gateway__(systemone|decisions|prewarm)(?:__request)?__(\w+)")

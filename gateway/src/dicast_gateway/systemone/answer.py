@@ -7,13 +7,15 @@ from typing import Any
 from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway import plugins
+from dicast_gateway.detail import refusal, shown, skip
 from dicast_gateway.dialect import Asked
 from dicast_gateway.errors import GatewayError, Kind
-from dicast_gateway.settings import FIELD, refusal, shown
+from dicast_gateway.settings import FIELD
 
 
 def to_json(asked: Asked, response: service_pb.DecideResponse) -> dict[str, Any]:
-    """The documented fields in their documented order, and no others; `x_dicast` where one is left out.
+    """The documented fields in their documented order; `x_dicast` says what has no answer, and why.
 
     Raises:
         GatewayError: a question was refused. This dialect has no form for it, so the request fails, unless
@@ -22,22 +24,24 @@ def to_json(asked: Asked, response: service_pb.DecideResponse) -> dict[str, Any]
     request, usage = asked.request, response.summary.usage
     answers: dict[str, Any] = {}
     refused: dict[str, Any] = {}
-    for question, answer in zip(request.questions, response.answers, strict=True):
-        if asked.partial and answer.WhichOneof("kind") == "refused":
+    skipped: dict[str, Any] = {}
+    for answer in response.answers:
+        question = request.questions[answer.index]
+        kind = answer.WhichOneof("kind")
+        if asked.partial and kind == "refused":
             refused[question.key] = refusal(answer.refused)
+        elif kind == "skipped":
+            answers[question.key] = None
+            skipped[question.key] = skip(answer.skipped, answer.skipped.because)
         else:
-            answers[question.key] = one(request, question, answer)
+            answers[question.key] = {**_answer(question, answer), **shown(answer, request.options.detail)}
+    told = {"refused": refused, "skipped": skipped}
     return {
         "model": response.summary.model,
         "answers": answers,
         "usage": {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens},
-        **({FIELD: {"refused": refused}} if refused else {}),
+        **({FIELD: {name: some for name, some in told.items() if some}} if refused or skipped else {}),
     }
-
-
-def one(request: service_pb.DecideRequest, question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
-    """One answer, with what the request's settings ask for beside it. Raises as `to_json` does."""
-    return {**_answer(question, answer), **shown(answer, request.options.detail)}
 
 
 def _answer(question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
@@ -66,6 +70,8 @@ def _answer(question: pb.Question, answer: pb.Answer) -> dict[str, Any]:
                     str(level.level): level.probability for level in answer.score.probabilities
                 },
             }
+        case "extension":
+            return plugins.to_answer(answer.extension, {"type": answer.extension.name})
         case "refused":
             raise GatewayError(Kind.REFUSED, f"questions.{question.key}: {answer.refused.message}")
         case kind:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from dicast.jsontext import Path
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
+from dicast_gateway import conditions, readouts
 from dicast_gateway.errors import TABLE, Fault, GatewayError
 from dicast_gateway.reply import json_reply
 from dicast_gateway.settings import FIELD
@@ -36,6 +37,8 @@ def locate(path: Path, request: service_pb.DecideRequest) -> Path:
             return ("questions", question.key, *_in_question(question, rest))
         case ("state", *_):
             return ("state",)
+        case ("options", "readout", *rest):
+            return (FIELD, "readout", *readouts.locate(request.options.readout, rest))
         case ("options", *rest):
             return (FIELD, *rest)
         case _:
@@ -43,14 +46,21 @@ def locate(path: Path, request: service_pb.DecideRequest) -> Path:
 
 
 def _in_question(question: pb.Question, steps: list[str | int]) -> Path:
-    tag = _TAGS[question.WhichOneof("type") or "predicate"]
+    type_ = question.WhichOneof("type") or "predicate"
+    tag = question.extension.type if type_ == "extension" else _TAGS[type_]
     match steps:
         case ["key", *_]:
             return ()
         case ["instructions", *_]:
             inside: Path = ("instructions",)
         case ["readout", *rest]:
-            inside = (FIELD, "readout", *rest)
+            inside = (FIELD, "readout", *readouts.locate(question.readout, rest))
+        case ["ask_if", *rest]:
+            inside = conditions.locate(question, rest, lambda key: key)
+        case ["extension", "json", *rest]:
+            inside = tuple(rest)
+        case ["extension", "type"]:
+            inside = ("type",)
         case ["predicate", "when_true" | "when_false" as outcome, *_]:
             inside = ("criteria", outcome.removeprefix("when_"))
         case ["choice", "options", int(index), *_] if index < len(question.choice.options):

@@ -8,13 +8,17 @@ import os
 import signal
 import sys
 import threading
+from pathlib import Path
 
 from dicast_server import blas, caches
 from dicast_server.cli import arguments
 from dicast_server.config import Settings
 from dicast_server.engine import ENGINE_THREAD
 from dicast_server.engine.costs import Costs
+from dicast_server.profiling.profile_file import ProfileFile
+from dicast_server.readouts.profile import PROFILES, Profile
 from dicast_server.service.keys import Keys
+from dicast_server.service.registry import PluginError, Registry
 
 
 def main(argv: list[str]) -> int:
@@ -22,8 +26,10 @@ def main(argv: list[str]) -> int:
     settings = arguments.read(Settings, argv)
     if settings is None:
         return 2
-    flag = "--costs"
+    flag = "--profile"
     try:
+        profile = _profile(settings.profile)
+        flag = "--costs"
         costs = Costs.read(settings.costs) if settings.costs is not None else None
         flag = "--api-keys"
         keys = Keys.read(settings.api_keys) if settings.api_keys is not None else None
@@ -40,7 +46,12 @@ def main(argv: list[str]) -> int:
     )
     if library.warning:
         log.warning("%s", library.warning)
-    code = asyncio.run(_serve(settings, costs, keys))
+    try:
+        registry = Registry.installed()
+    except PluginError as error:
+        print(f"dicast serve: {error}", file=sys.stderr)
+        return 1
+    code = asyncio.run(_serve(settings, profile, costs, keys, registry))
     if any(thread.name == ENGINE_THREAD for thread in threading.enumerate()):
         # A signal came while the model was loaded or fetched: that cannot be told to stop, and the
         # interpreter would wait for it.
@@ -50,7 +61,24 @@ def main(argv: list[str]) -> int:
     return code
 
 
-async def _serve(settings: Settings, costs: Costs | None, keys: Keys | None) -> int:
+def _profile(named: str | None) -> Profile | ProfileFile | None:
+    if named is None or named in PROFILES:
+        return None if named is None else PROFILES[named]
+    path = Path(named).expanduser()
+    try:
+        return ProfileFile.read(path)
+    except ValueError as error:
+        known = "" if path.exists() else f"; the profiles that have a name are {', '.join(PROFILES)}"
+        raise ValueError(f"{error}{known}") from error
+
+
+async def _serve(
+    settings: Settings,
+    profile: Profile | ProfileFile | None,
+    costs: Costs | None,
+    keys: Keys | None,
+    registry: Registry,
+) -> int:
     from dicast_server.service.calls import Deadlines
     from dicast_server.service.catalogue import DEFAULT_ALIASES, Catalogue
     from dicast_server.service.host import Host
@@ -63,7 +91,8 @@ async def _serve(settings: Settings, costs: Costs | None, keys: Keys | None) -> 
         lambda: load_served(
             settings.model,
             caches.location(),
-            profile=settings.profile,
+            profile=profile,
+            registry=registry,
             forward_tokens=settings.forward_tokens,
             store_bytes=settings.store_bytes(),
             work_bytes=settings.work_bytes(),
@@ -71,6 +100,7 @@ async def _serve(settings: Settings, costs: Costs | None, keys: Keys | None) -> 
             threads=settings.threads,
             costs=costs,
         ),
+        registry,
         in_flight=limits.in_flight,
         work_bytes=settings.work_bytes(),
         least_option_mass=settings.min_option_mass,

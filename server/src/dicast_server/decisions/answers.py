@@ -1,14 +1,14 @@
-"""From probabilities to the typed answer that a caller gets."""
+"""What a caller gets for a question: a typed answer, a skip or a refusal, and how it was read."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dicast_server.decisions import confidence
-from dicast_server.decisions.passes import Reading
-from dicast_server.decisions.questions import Choice, Predicate, Question
+from dicast_server.decisions.questions import Choice, Outcome, Predicate, Question
 
 
 class RefusalReason(Enum):
@@ -50,11 +50,6 @@ class PredicateAnswer:
 
     probability: float
 
-    @property
-    def certainty(self) -> float:
-        """|2p - 1|, what a predicate has instead of a confidence."""
-        return abs(2.0 * self.probability - 1.0)
-
 
 @dataclass(frozen=True, slots=True)
 class ChoiceAnswer:
@@ -75,6 +70,22 @@ class ScoreAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class ExtensionAnswer:
+    """The answer to a question of a plugin's type, in that type's own form: a value that JSON can say."""
+
+    type: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A question that was not asked: `because` is the key of the one that decided it, `was` its outcome."""
+
+    because: str
+    was: Outcome | None
+
+
+@dataclass(frozen=True, slots=True)
 class Refused:
     """A question without an answer; the message says why and what to do."""
 
@@ -82,15 +93,21 @@ class Refused:
     message: str
 
 
-Kind: TypeAlias = PredicateAnswer | ChoiceAnswer | ScoreAnswer | Refused
+Kind: TypeAlias = PredicateAnswer | ChoiceAnswer | ScoreAnswer | ExtensionAnswer | Skipped | Refused
 
 
 @dataclass(frozen=True, slots=True)
 class PassDiagnostics:
-    """The raw scores of one pass: logits, and the indices of the options that they belong to."""
+    """The raw scores of one pass and the indices of the options that they belong to.
+
+    `token_ids` are the tokens that were scored, a sequence an option; a `prior` is a pass about a state
+    without content.
+    """
 
     options: tuple[int, ...]
     scores: tuple[float, ...]
+    token_ids: tuple[tuple[int, ...], ...]
+    prior: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,39 +120,53 @@ class Diagnostics:
     option_mass: float
     temperature: Temperature
     forwards: int
+    tokens: int
     orders: int
     order_spread: float
+    prior_corrected: bool
+    length_normalized: bool
+    score_kind: str
+    spread: confidence.Spread | None
+    confidence_formula: str
     prompt_hash: str
+    state_hash: str
     passes: tuple[PassDiagnostics, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to one question."""
+    """The answer to one question. One that was skipped was not read."""
 
     question: Question
     kind: Kind
-    diagnostics: Diagnostics
+    diagnostics: Diagnostics | None
 
 
-def typed_answer(question: Question, reading: Reading) -> PredicateAnswer | ChoiceAnswer | ScoreAnswer:
-    """The answer of a question's type from one probability an option."""
-    probabilities = reading.probabilities
-    if isinstance(question.type, Predicate):
-        return PredicateAnswer(probabilities[0])
-    if isinstance(question.type, Choice):
-        chosen = question.type.options[confidence.mode(probabilities)]
-        return ChoiceAnswer(chosen.value, confidence.choice_confidence(probabilities), probabilities)
-    return ScoreAnswer(
-        confidence.expected_level(probabilities), confidence.score_confidence(probabilities), probabilities
-    )
+def certainty(question: Question, probabilities: Sequence[float]) -> float:
+    """What an answer's certainty is measured by, in [0, 1]: a predicate's |2p - 1|, else the confidence."""
+    match question.type:
+        case Predicate():
+            return abs(2.0 * probabilities[0] - 1.0)
+        case Choice():
+            return confidence.choice_confidence(probabilities)
+        case _:
+            return confidence.score_confidence(probabilities)
 
 
-def abstained(
-    kind: PredicateAnswer | ChoiceAnswer | ScoreAnswer, option_mass: float, abstain: Abstain
-) -> Refused | None:
+def outcome(question: Question, probabilities: Sequence[float]) -> Outcome:
+    """The value that conditions of other questions are compared with: the most probable option's."""
+    match question.type:
+        case Predicate():
+            return Outcome("bool", probabilities[0] >= 0.5)
+        case Choice(options=options):
+            value = options[confidence.mode(probabilities)].value
+            return Outcome("bool" if isinstance(value, bool) else "string", value)
+        case _:
+            return Outcome("level", confidence.mode(probabilities))
+
+
+def abstained(certainty: float, option_mass: float, abstain: Abstain) -> Refused | None:
     """The refusal that takes an answer's place where it is less certain than the caller wants."""
-    certainty = kind.certainty if isinstance(kind, PredicateAnswer) else kind.confidence
     if certainty < abstain.min_confidence:
         return Refused(
             RefusalReason.ABSTAINED,

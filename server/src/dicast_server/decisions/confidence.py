@@ -1,8 +1,31 @@
-"""System One's published confidence formulas, the same on every route."""
+"""What a distribution says of itself: System One's published confidence formulas, and plainer measures."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How a distribution is spread.
+
+    `entropy` is in nats; `margin` is the largest probability less the second; `concentration` is
+    max(0, 1 - entropy / ln n), in [0, 1].
+    """
+
+    entropy: float
+    margin: float
+    concentration: float
+
+    @classmethod
+    def of(cls, probabilities: Sequence[float]) -> Spread:
+        """The spread of n >= 2 probabilities."""
+        # Minus zero, which a sum of nothing's logarithms would be, is no entropy to show.
+        entropy = abs(math.fsum(p * math.log(p) for p in probabilities if p > 0.0))
+        second, first = sorted(probabilities)[-2:]
+        return cls(entropy, first - second, max(0.0, 1.0 - entropy / math.log(len(probabilities))))
 
 
 def mode(probabilities: Sequence[float]) -> int:

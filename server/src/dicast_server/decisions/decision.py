@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dicast_server.decisions.answers import (
     Abstain,
@@ -14,104 +14,179 @@ from dicast_server.decisions.answers import (
     PassDiagnostics,
     RefusalReason,
     Refused,
+    Skipped,
     Temperature,
     abstained,
-    typed_answer,
+    certainty,
+    outcome,
 )
+from dicast_server.decisions.confidence import Spread
 from dicast_server.decisions.passes import Pass, Prompt, Reading, Reads, Scores
-from dicast_server.decisions.questions import Question
+from dicast_server.decisions.questions import Outcome, Question
+from dicast_server.decisions.stages import Stages
+from dicast_server.decisions.types import AnswerType
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuestion:
-    """A question, the generator that reads it, and what its answer says about the reading."""
+    """A question, its type, the generator that reads it, and what its answer says about the reading.
+
+    `prompts` are those that the generator has yielded already.
+    """
 
     question: Question
+    type: AnswerType
     reads: Reads
+    prompts: tuple[Prompt, ...]
     readout: str
     profile: str
     prompt_version: str
     temperature: Temperature
 
 
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """What all answers of a request come from: the model's id, the hash of its weights and of the state."""
+
+    model: str = ""
+    weights_hash: str = ""
+    state_hash: str = ""
+
+
 @dataclass(slots=True)
 class _Open:
-    """A question that waits for the scores of its current prompts."""
+    """A question that waits to be asked, or for the scores of its current prompts."""
 
     plan: PlannedQuestion
     prompts: tuple[Prompt, ...]
+    passes: tuple[Pass, ...] = ()
     received: dict[int, Scores] = field(default_factory=dict)
     history: list[tuple[Prompt, Pass, Scores]] = field(default_factory=list)
+
+
+Compile = Callable[[Sequence[tuple[Question, Prompt]]], Sequence[Pass]]
+"""Turns prompts into passes of the model at hand, one a prompt; raises where one cannot be read."""
 
 
 class Decision:
     """Drives the questions of one request side by side, round by round.
 
-    A round is all pending passes of all questions, so that they can share forwards. `compile` turns
-    prompts into passes of the model at hand, one a prompt; it is called once a round. `check` raises
-    where a pass of a question cannot be read.
+    A round is all pending passes of all questions that can be asked now, so that they can share forwards.
+    A question waits for those that its conditions name, and is skipped where they fail.
     """
 
     def __init__(
         self,
         questions: Sequence[PlannedQuestion],
-        compile: Callable[[Sequence[Prompt]], Sequence[Pass]],
+        compile: Compile,
         abstain: Abstain | None = None,
-        check: Callable[[Question, Pass], None] = lambda question, pass_: None,
+        origin: Origin | None = None,
     ) -> None:
         self._compile = compile
-        self._check = check
         self._abstain = abstain or Abstain()
-        self._waiting = [_Open(plan, next(plan.reads)) for plan in questions]
+        self._origin = origin or Origin()
+        self._stages = Stages([plan.question for plan in questions])
+        self._held = {plan.question.index: _Open(plan, plan.prompts) for plan in questions}
+        self._waiting: list[_Open] = []
         self._owners: list[tuple[_Open, int]] = []
-        self._passes: tuple[Pass, ...] = ()
-        self._started: tuple[Pass, ...] = ()
+        self._advance()
 
     def prepare(self) -> tuple[Pass, ...]:
-        """Compile and check the next round without starting it: the first one before it queues."""
-        if not self._passes and self._waiting:
-            waiting, self._waiting = self._waiting, []
-            self._owners = [(opened, place) for opened in waiting for place in range(len(opened.prompts))]
-            self._passes = tuple(self._compile([opened.prompts[place] for opened, place in self._owners]))
-            for (opened, _), pass_ in zip(self._owners, self._passes, strict=True):
-                self._check(opened.plan.question, pass_)
-        return self._passes
+        """Compile what is not compiled yet, also of questions that wait for others, without starting it.
+
+        Called before the first round, it finds all that cannot be read before anything is.
+        """
+        missing = [opened for opened in (*self._waiting, *self._held.values()) if not opened.passes]
+        asked = [(opened.plan.question, prompt) for opened in missing for prompt in opened.prompts]
+        compiled = iter(self._compile(asked) if asked else ())
+        for opened in missing:
+            opened.passes = tuple(next(compiled) for _ in opened.prompts)
+        return tuple(pass_ for opened in missing for pass_ in opened.passes)
 
     def next_round(self) -> tuple[Pass, ...]:
         """Start the next round: its passes, or nothing when every question has its answer."""
-        self._started, self._passes = self.prepare(), ()
-        return self._started
+        self.prepare()
+        # In their order, whatever was answered first.
+        waiting = sorted(self._waiting, key=lambda opened: opened.plan.question.index)
+        self._waiting = []
+        self._owners = [(opened, place) for opened in waiting for place in range(len(opened.prompts))]
+        return tuple(opened.passes[place] for opened, place in self._owners)
 
-    def receive(self, index: int, scores: Scores) -> Answer | None:
+    def receive(self, index: int, scores: Scores) -> Sequence[Answer]:
         """Take the scores of pass `index` of the current round.
 
-        Returns the answer of its question where these scores were the last that it waited for. Each pass
-        of a round is received once, in any order.
+        Returns the answer of its question where these scores were the last that it waited for, and those
+        of the questions that are skipped by it. Each pass of a round is received once, in any order.
         """
         opened, place = self._owners[index]
-        opened.received[place] = scores
-        opened.history.append((opened.prompts[place], self._started[index], scores))
+        lengths = tuple(map(len, opened.passes[place].candidates))
+        opened.received[place] = replace(scores, lengths=lengths)
         if len(opened.received) < len(opened.prompts):
-            return None
+            return ()
         in_order = tuple(opened.received[place] for place in range(len(opened.prompts)))
+        opened.history += zip(opened.prompts, opened.passes, in_order, strict=True)
+        question = opened.plan.question
         if not all(scores.finite for scores in in_order):
             opened.plan.reads.close()
-            return Answer(opened.plan.question, _NOT_FINITE, _diagnostics(opened, Reading(())))
+            return self._done(Answer(question, _NOT_FINITE, self._diagnostics(opened, None)), None)
         try:
             opened.prompts = opened.plan.reads.send(in_order)
         except StopIteration as finished:
-            return self._answer(opened, finished.value)
-        opened.received = {}
+            return self._done(*self._answer(opened, finished.value))
+        opened.passes, opened.received = (), {}
         self._waiting.append(opened)
-        return None
+        return ()
 
-    def _answer(self, opened: _Open, reading: Reading) -> Answer:
-        question = opened.plan.question
-        diagnostics = _diagnostics(opened, reading)
-        kind = typed_answer(question, reading)
-        refusal = abstained(kind, diagnostics.option_mass, self._abstain)
-        return Answer(question, refusal or kind, diagnostics)
+    def _answer(self, opened: _Open, reading: Reading) -> tuple[Answer, Outcome | None]:
+        question, probabilities = opened.plan.question, reading.probabilities
+        diagnostics = self._diagnostics(opened, reading)
+        refusal = abstained(certainty(question, probabilities), diagnostics.option_mass, self._abstain)
+        if refusal is not None:
+            return Answer(question, refusal, diagnostics), None
+        kind = opened.plan.type.answer(question, probabilities)
+        return Answer(question, kind, diagnostics), outcome(question, probabilities)
 
+    def _done(self, answer: Answer, outcome: Outcome | None) -> list[Answer]:
+        self._stages.done(answer.question, outcome)
+        return [answer, *self._advance()]
+
+    def _advance(self) -> list[Answer]:
+        """Move what can be asked now into the next round; the answers of what never will be."""
+        ready, skipped = self._stages.ready()
+        self._waiting += [self._held.pop(question.index) for question in ready]
+        for skip in skipped:
+            self._held.pop(skip.question.index).plan.reads.close()
+        return [Answer(skip.question, Skipped(skip.because.key, skip.was), None) for skip in skipped]
+
+    def _diagnostics(self, opened: _Open, reading: Reading | None) -> Diagnostics:
+        plan, history = opened.plan, opened.history
+        own = [scores.mass for prompt, _, scores in history if not prompt.prior]
+        done = reading or Reading(())
+        return Diagnostics(
+            readout=plan.readout,
+            profile=plan.profile,
+            prompt_version=plan.prompt_version,
+            option_mass=sum(own) / max(1, len(own)),
+            temperature=plan.temperature,
+            forwards=len({number for _, _, scores in history for number in scores.forwards}),
+            tokens=sum(pass_.size for _, pass_, _ in history),
+            orders=done.orders,
+            order_spread=done.order_spread,
+            prior_corrected=done.prior_corrected,
+            length_normalized=done.length_normalized,
+            score_kind=_SEQUENCE if any(prompt.whole for prompt, _, _ in history) else _ONE_TOKEN,
+            spread=Spread.of(reading.probabilities) if reading is not None else None,
+            confidence_formula=plan.type.confidence_formula,
+            prompt_hash=prompt_hash(self._origin, [pass_ for _, pass_, _ in history]),
+            state_hash=self._origin.state_hash,
+            passes=tuple(
+                PassDiagnostics(prompt.options, scores.values, pass_.scored, prompt.prior)
+                for prompt, pass_, scores in history
+            ),
+        )
+
+
+_ONE_TOKEN, _SEQUENCE = "candidate_logit", "sequence_log_probability_including_eos"
 
 _NOT_FINITE = Refused(
     RefusalReason.NOT_FINITE,
@@ -119,25 +194,13 @@ _NOT_FINITE = Refused(
 )
 
 
-def _diagnostics(opened: _Open, reading: Reading) -> Diagnostics:
-    history = opened.history
-    return Diagnostics(
-        readout=opened.plan.readout,
-        profile=opened.plan.profile,
-        prompt_version=opened.plan.prompt_version,
-        option_mass=sum(scores.mass for _, _, scores in history) / len(history),
-        temperature=opened.plan.temperature,
-        forwards=len({number for _, _, scores in history for number in scores.forwards}),
-        orders=reading.orders,
-        order_spread=reading.order_spread,
-        prompt_hash=prompt_hash([pass_ for _, pass_, _ in history]),
-        passes=tuple(PassDiagnostics(prompt.options, scores.values) for prompt, _, scores in history),
-    )
+def prompt_hash(origin: Origin, passes: Sequence[Pass]) -> str:
+    """SHA-256 in hexadecimal of the model's id and weights hash, each ended by a zero byte, and of passes.
 
-
-def prompt_hash(passes: Sequence[Pass]) -> str:
-    """SHA-256 in hexadecimal of the passes' token ids, each a little-endian uint32."""
-    digest = hashlib.sha256()
+    A pass is its prompt's token ids, each a little-endian uint32, and then those of its candidates.
+    """
+    digest = hashlib.sha256(f"{origin.model}\0{origin.weights_hash}\0".encode())
     for pass_ in passes:
-        digest.update(struct.pack(f"<{len(pass_.tokens)}I", *pass_.tokens))
+        for ids in (pass_.tokens, *pass_.candidates):
+            digest.update(struct.pack(f"<{len(ids)}I", *ids))
     return digest.hexdigest()

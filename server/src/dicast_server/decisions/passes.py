@@ -10,36 +10,84 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One prompt of a question: the user's message, and the labels that may open the reply.
+    """One prompt of a question: the user's message, and the labels that the reply may be.
 
-    `options[k]` is the index of the option that stands under `labels[k]`.
+    `options[k]` is the index of the option that stands under `labels[k]`. A label is the reply's first
+    token; where they are `whole`, each is a whole reply and is scored token by token, the end of the turn
+    included. `system` is the text of the system's message, empty for none. A `prior` shows a state without
+    content: its scores are the same for every state, so they are kept across requests.
     """
 
     message: str
     labels: tuple[str, ...]
     options: tuple[int, ...]
+    system: str = ""
+    whole: bool = False
+    prior: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A prompt in a model's tokens: the whole prompt, and one token id a label."""
+    """A prompt in a model's tokens, and what is read behind it: labels or candidates.
+
+    Attributes:
+        tokens: the whole prompt.
+        labels: token ids that are read at the position after the prompt.
+        candidates: whole continuations of the prompt in token ids, each read token by token.
+        kept: its scores may be kept across requests, which then get the same bits.
+    """
 
     tokens: tuple[int, ...]
-    labels: tuple[int, ...]
+    labels: tuple[int, ...] = ()
+    candidates: tuple[tuple[int, ...], ...] = ()
+    kept: bool = False
+
+    def __post_init__(self) -> None:
+        """Check what is read.
+
+        Raises:
+            ValueError: labels and candidates are given, or neither, or a candidate has no token.
+        """
+        if bool(self.labels) == bool(self.candidates):
+            raise ValueError("a pass reads labels or candidates")
+        if not all(self.candidates):
+            raise ValueError("a candidate has a token at least")
+
+    @property
+    def scored(self) -> tuple[tuple[int, ...], ...]:
+        """The token ids whose scores are read, a sequence each."""
+        return self.candidates or tuple((label,) for label in self.labels)
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that are read in one row."""
+        return len(self.tokens) + max((len(each) - 1 for each in self.candidates), default=0)
+
+    @property
+    def size(self) -> int:
+        """All tokens: the prompt's and the candidates'."""
+        return len(self.tokens) + sum(map(len, self.candidates))
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a model said to one pass, at the position after its last token.
+    """What a model said to one pass, behind its prompt.
 
-    `values` are the labels' logits in the order of the pass (float32 widened to float), `mass` is the
-    share of the whole vocabulary's probability that falls on them, in [0, 1]; `forwards` are the
-    serial numbers of the forwards that the pass took part in.
+    Attributes:
+        values: one a label or candidate, in the order of the pass. A label's is its logit (float32,
+            widened). A candidate's is its log-probability: the sum, in float64, over its tokens of the
+            logit less the logarithm of the sum of the exponentials of all logits (both read in float32).
+        mass: the share of all probability that falls on the labels, or that of all continuations on the
+            candidates: the sum of their probabilities, 1 at most.
+        forwards: serial numbers, within the request, of the forwards that the pass took part in; none
+            where its scores had been kept.
+        lengths: the candidates' numbers of tokens.
     """
 
     values: tuple[float, ...]
     mass: float
     forwards: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
 
     @property
     def finite(self) -> bool:
@@ -52,12 +100,15 @@ class Reading:
     """What a readout made of its scores: a probability an option, in the order of the question.
 
     Probabilities are float64, in [0, 1] and sum to 1; those of a predicate are (true, false).
-    `order_spread` is the largest difference between two orders' probabilities of one option.
+    `order_spread` is the largest difference between two orders' probabilities of one option. The rest says
+    what was done with the scores.
     """
 
     probabilities: tuple[float, ...]
     orders: int = 1
     order_spread: float = 0.0
+    prior_corrected: bool = False
+    length_normalized: bool = False
 
 
 Reads: TypeAlias = Generator[tuple[Prompt, ...], tuple[Scores, ...], Reading]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from dicast import jsontext
 
@@ -61,11 +61,51 @@ QuestionType: TypeAlias = Predicate | Choice | Score
 
 
 @dataclass(frozen=True, slots=True)
+class Outcome:
+    """The value that an answer chose, with its kind: True is not level 1, and `"true"` is not True."""
+
+    kind: Literal["bool", "string", "level"]
+    value: bool | str | int
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """Gates a question: the one at index `question` of the request must come out as one of `any_of`."""
+
+    question: int
+    any_of: tuple[Outcome, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extension:
+    """A question of a plugin's type: the type's name, and its own form of the question."""
+
+    type: str
+    body: Any
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
-    """One question of a request. Index, key and name come back in the answer and never reach the model."""
+    """One question of a request. Index, key and name come back in the answer and never reach the model.
+
+    `type` is what readouts see, also where an `extension` decides what becomes of the probabilities.
+    """
 
     index: int
     key: str
     name: str | None
     instructions: Content | None
     type: QuestionType
+    ask_if: tuple[Condition, ...] = ()
+    extension: Extension | None = None
+
+    @property
+    def options(self) -> int:
+        """How many options it has."""
+        match self.type:
+            case Predicate():
+                return 2
+            case Choice(options=options):
+                return len(options)
+            case Score(levels=levels):
+                return len(levels)

@@ -55,11 +55,15 @@ class CpuTrunk:
         return cls(model, threads) if fits else None
 
     def __call__(
-        self, rows: Sequence[Sequence[int]], views: Sequence[AttentionView] | None = None
+        self,
+        rows: Sequence[Sequence[int]],
+        views: Sequence[AttentionView] | None = None,
+        at: Sequence[tuple[int, int]] | None = None,
     ) -> mx.array:
-        """Hidden states (rows, d) of the last token of each row of token ids, behind what the views show.
+        """Hidden states (places, d) of rows of token ids, behind what the views show.
 
-        What a single row adds, the views keep.
+        The places are those of `at`, each a row and a position in it; by default the end of each row. What
+        a single row adds, the views keep.
         """
         views = views or [AttentionView([], 0, len(rows), None) for _ in self._layers]
         lengths = [len(row) for row in rows]
@@ -79,7 +83,11 @@ class CpuTrunk:
         if len(rows) == 1:
             for stage, view in zip(stages, views, strict=True):
                 view.add(mx.array(stage.keys[None]), mx.array(stage.values[None]))
-        return mx.array(self._norm(hidden[np.cumsum(lengths) - 1]))
+        if at is None:
+            at = [(row, length - 1) for row, length in enumerate(lengths)]
+        starts = list(itertools.accumulate(lengths, initial=0))
+        read = np.array([starts[row] + position for row, position in at], np.intp)
+        return mx.array(self._norm(hidden[read]))
 
     def _go(self, pieces: Sequence[_Piece], stages: Sequence[_Stage]) -> None:
         """Take every piece through all layers, each on a thread."""

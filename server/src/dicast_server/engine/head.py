@@ -1,10 +1,10 @@
-"""Label scores from a model's head: float32 rows of it where a self-check allows, else whole logits."""
+"""What is read of a model: labels at the ends of rows, and tokens at any of their positions."""
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -13,12 +13,15 @@ from mlx import nn
 
 from dicast_server.engine.cpu_trunk import CpuTrunk
 from dicast_server.engine.layers import AttentionView
+from dicast_server.engine.stock import Run, Stock
 
-Trunk = Callable[..., mx.array]
-"""A model without its head: token ids (rows, width) and caches to hidden states (rows, width, d)."""
+_BLOCK = 256
 
-_ROWS_TOLERANCE = 0.25
-"""Most that a float32 label score may differ from the head's own logit."""
+READ_POSITIONS = 64
+"""The most positions whose whole logits are there at once where tokens are read.
+
+With 150,000 tokens in the vocabulary that is 37 MiB in float32, some three times over while they are summed.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,57 +46,62 @@ class Head:
 
         `threads` are those of a CPU that run a forward.
         """
-        self._model: Callable[..., mx.array] = model
-        self._trunk: Trunk | None = None
+        self.stock = Stock(model, probe)
         self._cpu_trunk: CpuTrunk | None = None
-        self._module: Any = None
-        parts = _trunk_and_head(model)
-        if parts is not None and _agrees(model, *parts, probe):
-            self._trunk, self._module = parts
+        if self.stock.split:
             faster = CpuTrunk.of(model, threads)
-            if faster is not None and _close(faster, self._trunk, probe):
+            if faster is not None and _close(faster, self.stock.trunk, probe):
                 self._cpu_trunk = faster
 
     @property
     def path(self) -> str:
         """How scores are computed: "rows" or "logits"."""
-        return "logits" if self._trunk is None else "rows"
+        return "rows" if self.stock.split else "logits"
 
     @property
     def runs_on(self) -> str:
         """The type of what runs over prefixes, for the log."""
-        return type(self._cpu_trunk or self._trunk or self._model).__name__
+        return type(self._cpu_trunk or self.stock.trunk).__name__
 
     @property
     def pads(self) -> bool:
         """Whether a forward computes all rows up to the longest."""
         return self._cpu_trunk is None
 
-    def forward(self, rows: Sequence[Sequence[int]], caches: Sequence[Any]) -> mx.array:
-        """Run rows of token ids: what `read` reads at the end of each, (rows, d or vocabulary).
+    def forward(
+        self,
+        rows: Sequence[Sequence[int]],
+        caches: Sequence[Any],
+        at: Sequence[tuple[int, int]] | None = None,
+    ) -> mx.array:
+        """Run rows of token ids.
 
         Shorter rows are padded on the right where they are padded at all: causal attention and recurrence
         never let a later position reach an earlier one.
+
+        Args:
+            rows: token ids of each row.
+            caches: what the rows run over, one a layer.
+            at: where something is read, each a row and a position in it; by default the end of each row.
+
+        Returns:
+            What `read` and `log_probabilities` read there, (places, d or vocabulary).
         """
+        if at is None:
+            at = [(row, len(tokens) - 1) for row, tokens in enumerate(rows)]
         if self._cpu_trunk is not None and all(isinstance(cache, AttentionView) for cache in caches):
-            return self._cpu_trunk(rows, caches)
+            return self._cpu_trunk(rows, caches, at)
         width = max(len(row) for row in rows)
         padded = [[*row, *itertools.repeat(0, width - len(row))] for row in rows]
-        run = self._trunk or self._model
-        output = run(mx.array(padded), cache=list(caches))
-        return output[mx.arange(len(rows)), mx.array([len(row) - 1 for row in rows])]
+        output = self.stock.trunk(mx.array(padded), cache=list(caches))
+        places = mx.array(list(at), dtype=mx.int32).reshape(len(at), 2)
+        return output[places[:, 0], places[:, 1]]
 
     def read(self, last: mx.array, labels: Sequence[Sequence[int]]) -> list[LabelScores]:
         """Score each row's labels at its last position; `last` is (rows, d or vocabulary). Evaluates."""
-        everything = sorted({label for row in labels for label in row})
-        column = {label: place for place, label in enumerate(everything)}
-        if self._trunk is None:
-            logits = last.astype(mx.float32)
-            scores = logits[:, mx.array(everything)]
-        else:
-            logits = _logits(self._module, last).astype(mx.float32)
-            scores = _label_rows(self._module, everything, last)
-        total = mx.logsumexp(logits, axis=-1)
+        everything, column = _columns(labels)
+        scores = self.stock.scores(last, everything)
+        total = _log_totals(self.stock.logits(last))
         mx.eval(scores, total)
         rows = cast(list[list[float]], scores.tolist())
         totals = cast(list[float], total.tolist())
@@ -102,6 +110,46 @@ class Head:
             for row, sum_, wanted in zip(rows, totals, labels, strict=True)
         ]
 
+    def log_probabilities(self, picked: mx.array, tokens: Sequence[Sequence[int]]) -> list[list[float]]:
+        """The log-probabilities of some token ids at each of the positions of `picked`.
+
+        `picked` is (positions, d or vocabulary), read by 64 positions at once. Scores and the logarithm of
+        the sum of all exponentials are float32, their difference is taken in float64. Evaluates.
+        """
+        found: list[list[float]] = []
+        for start in range(0, len(tokens), READ_POSITIONS):
+            here = slice(start, start + READ_POSITIONS)
+            everything, column = _columns(tokens[here])
+            scores = self.stock.scores(picked[here], everything)
+            logits = self.stock.logits(picked[here])
+            # The head may round what the scores do not: in the sum they count as they are.
+            logits[:, mx.array(everything)] = scores
+            total = _log_totals(logits)
+            mx.eval(scores, total)
+            rows = cast(list[list[float]], scores.tolist())
+            totals = cast(list[float], total.tolist())
+            found += [
+                [row[column[token]] - sum_ for token in wanted]
+                for row, sum_, wanted in zip(rows, totals, tokens[here], strict=True)
+            ]
+        return found
+
+
+def _columns(wanted: Sequence[Sequence[int]]) -> tuple[list[int], dict[int, int]]:
+    """All token ids that are wanted, ascending, and the column of each."""
+    everything = sorted({token for tokens in wanted for token in tokens})
+    return everything, {token: place for place, token in enumerate(everything)}
+
+
+def _log_totals(logits: mx.array) -> mx.array:
+    """The logarithm of the sum of all exponentials of each row, (rows,), to float32's precision.
+
+    MLX adds up a row one by one on a CPU, which for a vocabulary is off by 1e-4; in blocks it is not.
+    """
+    rows, vocabulary = logits.shape
+    padded = mx.pad(logits, [(0, 0), (0, -vocabulary % _BLOCK)], constant_values=-math.inf)
+    return mx.logsumexp(mx.logsumexp(padded.reshape(rows, -1, _BLOCK), axis=-1), axis=-1)
+
 
 def _scored(values: list[float], total: float) -> LabelScores:
     # Rows and logits may differ by rounding, so that the labels' share may pass 1 in its last bits.
@@ -109,60 +157,7 @@ def _scored(values: list[float], total: float) -> LabelScores:
     return LabelScores(tuple(values), min(1.0, mass) if math.isfinite(mass) else mass)
 
 
-def _trunk_and_head(model: nn.Module) -> tuple[Trunk, Any] | None:
-    """The parts of an mlx-lm model: text models have them at the top, multimodal ones one level down."""
-    for owner in (model, getattr(model, "language_model", None)):
-        trunk = getattr(owner, "model", None)
-        if isinstance(trunk, nn.Module):
-            head = getattr(owner, "lm_head", None) or getattr(trunk, "embed_tokens", None)
-            if head is not None:
-                return trunk, head
-    return None
-
-
-def _agrees(model: Callable[..., mx.array], trunk: Trunk, head: Any, probe: Sequence[int]) -> bool:
-    """Whether trunk and head give the model's own logits, and float32 rows come close to them."""
-    tokens = mx.array([list(probe)])
-    labels = list(probe)
-    try:
-        whole = model(tokens)[0, -1]
-        hidden = trunk(tokens)
-        logits = _logits(head, hidden)[0, -1]
-        rows = _label_rows(head, labels, hidden[:, -1])[0]
-        if not mx.array_equal(whole, logits).item():
-            return False
-        distance = mx.max(mx.abs(rows - whole[mx.array(labels)].astype(mx.float32))).item()
-    except (AttributeError, TypeError, ValueError, IndexError):
-        # An architecture of another build; its whole logits are always right.
-        return False
-    return cast(float, distance) <= _ROWS_TOLERANCE
-
-
-def _close(trunk: CpuTrunk, reference: Trunk, probe: Sequence[int]) -> bool:
+def _close(trunk: CpuTrunk, reference: Run, probe: Sequence[int]) -> bool:
     """Whether two trunks give the same hidden states at the end, up to the rounding of float32."""
     last = reference(mx.array([list(probe)]))[:, -1]
     return bool(mx.allclose(trunk([probe]), last, rtol=1e-3, atol=1e-3).item())
-
-
-def _logits(head: Any, hidden: mx.array) -> mx.array:
-    result: mx.array = head.as_linear(hidden) if hasattr(head, "as_linear") else head(hidden)
-    return result
-
-
-def _label_rows(head: Any, labels: Sequence[int], hidden: mx.array) -> mx.array:
-    """Float32 scores (rows, labels) of hidden states (rows, d) against the head's rows of the labels."""
-    ids = mx.array(list(labels))
-    if isinstance(head, nn.QuantizedLinear | nn.QuantizedEmbedding):
-        biases = head.get("biases")
-        weight = mx.dequantize(
-            head["weight"][ids],
-            head["scales"][ids],
-            biases[ids] if biases is not None else None,
-            group_size=head.group_size,
-            bits=head.bits,
-            mode=head.mode,
-        )
-    else:
-        weight = head["weight"][ids]
-    scores = hidden.astype(mx.float32) @ weight.astype(mx.float32).T
-    return scores + head["bias"][ids].astype(mx.float32) if "bias" in head else scores

@@ -1,23 +1,41 @@
-"""Reads passes out of a model in fixed forwards: a prefix in whole chunks, tails in groups over it."""
+"""Reads passes out of a model in fixed forwards: prefixes in whole chunks, and what stands behind them."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeAlias, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 import mlx.core as mx
 from mlx import nn
 
 from dicast_server.decisions.passes import Pass, Scores
+from dicast_server.engine.candidates import read_candidates
 from dicast_server.engine.costs import Costs
-from dicast_server.engine.footprint import Footprint
-from dicast_server.engine.groups import group_tails
+from dicast_server.engine.footprint import Footprint, WholeForward
 from dicast_server.engine.head import Head
+from dicast_server.engine.independent import read_independently
+from dicast_server.engine.kept import ScoreCache
 from dicast_server.engine.prefix import Prefix, SharedPrefix, empty_prefix, opaque_prefix
+from dicast_server.engine.progress import Progress, Result, Steps, Tally, Turns, alone
 from dicast_server.engine.selftest import tails_agree
-from dicast_server.engine.store import Chain, PrefixStore
+from dicast_server.engine.store import PrefixStore
+from dicast_server.engine.tails import Receive, Tails, read_prefix
+
+# What the engine's callers need is all here.
+__all__ = [
+    "COPY_BYTES",
+    "FORWARD_TOKENS",
+    "Kept",
+    "Prewarming",
+    "Reader",
+    "Rounds",
+    "Steps",
+    "Tally",
+    "Work",
+    "alone",
+]
 
 FORWARD_TOKENS = 320
 """The most tokens, padding included, that one forward carries; never by load.
@@ -30,11 +48,6 @@ COPY_BYTES = 512 * 1024 * 1024
 """The most bytes that one layer's copies for the rows of a forward may take, unless told otherwise."""
 
 Result_co = TypeVar("Result_co", covariant=True)
-Result = TypeVar("Result")
-
-
-Steps: TypeAlias = Generator[Sequence[Result], None, Sequence[Result]]
-"""A request being run, one forward a step: what each forward gave, the last one by its return."""
 
 
 class Rounds(Protocol[Result_co]):
@@ -43,21 +56,29 @@ class Rounds(Protocol[Result_co]):
     def next_round(self) -> Sequence[Pass]:
         """The passes to read next; empty when there are none."""
 
-    def receive(self, index: int, scores: Scores) -> Result_co | None:
-        """Take the scores of one pass; a result where they complete one."""
+    def receive(self, index: int, scores: Scores) -> Sequence[Result_co]:
+        """Take the scores of one pass; the results that they complete, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[Result]):
-    """One request for the engine: passes that share a prefix. `isolated` reads one pass a forward.
+    """One request for the engine.
 
-    `salt` sets the prefixes of this request apart in the store: whoever gives another one finds none of
-    them. `nbytes` is what it takes in memory while it is read.
+    Attributes:
+        prefixes: what passes begin with; each is read once, when a pass is the first to continue it. A
+            pass is read behind the longest that it continues, and alone where it continues none.
+        rounds: the passes.
+        isolated: reads one pass, or one row of candidates, a forward.
+        independent: reads each prompt whole in a forward of mlx-lm's own model, and neither finds nor keeps
+            anything.
+        salt: sets what is kept of this request apart: whoever gives another one finds none of it.
+        nbytes: what the request takes in memory while it is read.
     """
 
-    prefix: tuple[int, ...]
+    prefixes: tuple[tuple[int, ...], ...]
     rounds: Rounds[Result]
     isolated: bool = False
+    independent: bool = False
     salt: bytes = b""
     nbytes: int = 0
 
@@ -78,46 +99,6 @@ class Prewarming:
     def start(self, reader: Reader, tally: Tally) -> Steps[Kept]:
         """The request's steps."""
         return reader.prewarm(self, tally)
-
-
-@dataclass(slots=True)
-class Tally:
-    """Tokens that a request's prompts hold, the shared prefix once; and forwards that they took.
-
-    `cached_tokens` of them came out of the store.
-    """
-
-    input_tokens: int = 0
-    cached_tokens: int = 0
-    forwards: int = 0
-
-
-@dataclass(slots=True)
-class _Progress(Generic[Result]):
-    """A request on its way: its tally, and what its last forward gave."""
-
-    tally: Tally
-    results: list[Result] = field(default_factory=list)
-    ran: bool = False
-
-    def turn(self) -> Generator[Sequence[Result], None, None]:
-        """Let others have their forward, if this request has had one; called before whatever needs one.
-
-        Not after each: the last one's results would wait for everybody's turn to hear that it was the last.
-        """
-        if self.ran:
-            self.ran = False
-            yield self.take()
-
-    def count(self) -> None:
-        """A forward has run."""
-        self.ran = True
-        self.tally.forwards += 1
-
-    def take(self) -> list[Result]:
-        """What was found since it was last taken."""
-        taken, self.results = self.results, []
-        return taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +133,7 @@ class Reader:
         """
         self.forward_tokens = forward_tokens
         self.head = Head(model, probe, threads)
+        self._stock = self.head.stock
         ways = [empty_prefix(model), opaque_prefix(model)]
         agreeing = (way for way in ways if tails_agree(self.head, way, probe, forward_tokens))
         empty = next(agreeing, None)
@@ -159,12 +141,18 @@ class Reader:
             raise ValueError("tails over a prefix differ from full forwards")
         self.empty = empty
         # What one token and what one forward leaves, from prefixes of one and of two tokens.
-        one, two = (self._extend(empty, probe[:tokens]).nbytes for tokens in (1, 2))
-        self.footprint = Footprint(two - one, 2 * one - two, forward_tokens)
+        one, two = (_bytes_left(self.head, empty, probe[:tokens]) for tokens in (1, 2))
+        self.footprint = Footprint(two - one, 2 * one - two, forward_tokens, not empty.shares_forwards)
         self._copy_bytes = copy_bytes
         self.costs = costs or Costs.shipped("cpu" if mx.default_device() == mx.cpu else "gpu")
         self._cost = functools.cache(self.costs.of)
         self.store = store or PrefixStore(0, lambda: 0.0)
+        self._scores = ScoreCache()
+
+    @property
+    def whole_forward(self) -> WholeForward:
+        """What a forward of an independent request takes in memory."""
+        return self._stock.whole_forward
 
     @property
     def shares_forwards(self) -> bool:
@@ -173,123 +161,107 @@ class Reader:
 
     def read(self, work: Work[Result], tally: Tally) -> Steps[Result]:
         """Run a request: the results that each forward completed."""
-        progress: _Progress[Result] = _Progress(tally)
-        prefix: Prefix | None = None
+        progress: Progress[Result] = Progress(tally)
+        prefixes: dict[tuple[int, ...], Prefix] = {}
         while passes := work.rounds.next_round():
-            shared = [i for i, pass_ in enumerate(passes) if _continues(pass_, work.prefix)]
-            if shared and prefix is None:
-                prefix = yield from self._prefill(work.prefix, self.store.chain(work.salt), progress)
-            if prefix is not None:
-                yield from self._read_tails(work, prefix, passes, shared, progress)
-            for index in range(len(passes)):
-                if index not in shared:
-                    # A template whose prompts do not begin alike: this one is its own tail.
-                    yield from self._read_tails(work, self.empty, passes, [index], progress)
+            # Passes that are alike are read once.
+            alike: dict[Pass, list[int]] = {}
+            for index, pass_ in enumerate(passes):
+                alike.setdefault(pass_, []).append(index)
+
+            def receive(pass_: Pass, scores: Scores, alike: dict[Pass, list[int]] = alike) -> None:
+                for index in alike[pass_]:
+                    progress.results.extend(work.rounds.receive(index, scores))
+
+            if work.independent:
+                for pass_ in alike:
+                    receive(pass_, (yield from read_independently(self._stock, pass_, progress)))
+            else:
+                yield from self._read_round(work, list(alike), prefixes, progress, receive)
         return progress.take()
 
     def prewarm(self, work: Prewarming, tally: Tally) -> Steps[Kept]:
         """Read a prefix and hold it in the store; ends with what came of it."""
         chain = self.store.chain(work.salt)
-        progress: _Progress[Kept] = _Progress(tally)
-        prefix: Prefix = yield from self._prefill(work.prefix, chain, progress)
+        progress: Progress[Kept] = Progress(tally)
+        prefix = yield from read_prefix(self._tails(progress), self.empty, work.prefix, chain)
         chain.hold(work.hold_s)
         if isinstance(prefix, SharedPrefix):
             return [Kept(chain.reason)]
         return [Kept("this model's caches cannot be kept between requests")]
 
-    def _prefill(
-        self, tokens: Sequence[int], chain: Chain, progress: _Progress[Result]
-    ) -> Generator[Sequence[Result], None, Prefix]:
-        prefix = self.empty
-        progress.tally.input_tokens += len(tokens)
-        for start in range(0, len(tokens), self.forward_tokens):
-            piece = tokens[start : start + self.forward_tokens]
-            # Before the store is asked: another request may read the same piece meanwhile.
-            yield from progress.turn()
-            if not isinstance(prefix, SharedPrefix):
-                prefix = self._extend(prefix, piece)
-                progress.count()
-            elif (chunk := chain.find(piece)) is not None:
-                prefix = prefix.extended(chunk)
-                progress.tally.cached_tokens += len(piece)
-            else:
-                prefix = self._extend(prefix, piece)
-                progress.count()
-                assert isinstance(prefix, SharedPrefix)
-                chain.add(prefix.chunks[-1])
-        return prefix
+    def _tails(self, progress: Progress[Result]) -> Tails[Result]:
+        return Tails(self.head, progress, self.forward_tokens, self._cost, self._copy_bytes)
 
-    def _extend(self, prefix: Prefix, tokens: Sequence[int]) -> Prefix:
-        """Read one row of tokens behind a prefix."""
-        caches = prefix.caches(1)
-        self.head.forward([tokens], caches)
-        return prefix.after(caches, len(tokens))
-
-    def _read_tails(
+    def _read_round(
         self,
         work: Work[Result],
-        prefix: Prefix,
         passes: Sequence[Pass],
-        indices: Sequence[int],
-        progress: _Progress[Result],
-    ) -> Generator[Sequence[Result], None, None]:
-        # Passes that are alike are read once.
-        alike: dict[Pass, list[int]] = {}
-        for index in indices:
-            alike.setdefault(passes[index], []).append(index)
-        distinct = list(alike)
-        tails = [pass_.tokens[prefix.length :] for pass_ in distinct]
-        tally = progress.tally
-        for group in self._groups(prefix, [len(tail) for tail in tails], work.isolated):
-            first = tally.forwards
-            last = yield from self._run([tails[place] for place in group], prefix, progress)
-            scored = self.head.read(last, [distinct[place].labels for place in group])
-            serials = tuple(range(first, tally.forwards))
-            tally.input_tokens += sum(len(tails[place]) for place in group)
-            for place, scores in zip(group, scored, strict=True):
-                for index in alike[distinct[place]]:
-                    result = work.rounds.receive(index, Scores(scores.values, scores.mass, serials))
-                    if result is not None:
-                        progress.results.append(result)
+        prefixes: dict[tuple[int, ...], Prefix],
+        progress: Progress[Result],
+        receive: Receive,
+    ) -> Turns[Result, None]:
+        """Read distinct passes; `prefixes` are those that were read, and get those that are read now."""
+        tails = self._tails(progress)
+        behind: dict[tuple[int, ...], list[Pass]] = {prefix: [] for prefix in work.prefixes}
+        apart: list[Pass] = []
+        for pass_ in passes:
+            if pass_.kept and (kept := self._scores.find(work.salt, pass_)) is not None:
+                progress.tally.input_tokens += kept.tokens
+                progress.tally.cached_tokens += kept.tokens
+                receive(pass_, kept.scores)
+            elif pass_.kept or (prefix := _longest_begun(pass_, work.prefixes)) is None:
+                # Its scores must not feel any neighbours, or its template begins prompts in other ways.
+                apart.append(pass_)
+            else:
+                behind[prefix].append(pass_)
+        for tokens, together in behind.items():
+            if together and tokens not in prefixes:
+                chain = self.store.chain(work.salt)
+                prefixes[tokens] = yield from read_prefix(tails, self.empty, tokens, chain)
+            if together:
+                yield from _read_behind(tails, prefixes[tokens], together, work.isolated, receive)
+        for pass_ in apart:
+            yield from self._read_apart(tails, work, pass_, receive)
 
-    def _groups(self, prefix: Prefix, lengths: Sequence[int], isolated: bool) -> list[list[int]]:
-        if isolated or not prefix.shares_forwards:
-            return [[place] for place in range(len(lengths))]
-        return group_tails(
-            lengths,
-            self.forward_tokens,
-            self._cost,
-            self.head.pads,
-            # What packs rows shows them the prefix without a copy.
-            lambda rows, width: not self.head.pads or rows * prefix.row_bytes(width) <= self._copy_bytes,
-        )
+    def _read_apart(
+        self, tails: Tails[Result], work: Work[Result], pass_: Pass, receive: Receive
+    ) -> Turns[Result, None]:
+        """Read a pass behind nothing, and keep its scores where they may be kept.
 
-    def _run(
-        self, tails: Sequence[Sequence[int]], prefix: Prefix, progress: _Progress[Result]
-    ) -> Generator[Sequence[Result], None, mx.array]:
-        """Run tails side by side; returns what the head reads at each one's end, (rows, d).
-
-        A tail longer than a forward is alone: all but its last chunk become part of a prefix of its own.
+        Those are read alike in all requests, whether these are isolated or not.
         """
-        width = max(len(tail) for tail in tails)
-        for start in range(0, width - self.forward_tokens, self.forward_tokens):
-            piece = tails[0][start : start + self.forward_tokens]
-            yield from progress.turn()
-            prefix = self._extend(prefix, piece)
-            progress.count()
-        read = (width - 1) // self.forward_tokens * self.forward_tokens
-        rows = [tail[read:] for tail in tails]
-        yield from progress.turn()
-        ends = self.head.forward(rows, prefix.caches(len(rows)))
-        progress.count()
-        return ends
+        tally = tails.progress.tally
+        before = tally.input_tokens
+
+        def keep(pass_: Pass, scores: Scores) -> None:
+            self._scores.keep(work.salt, pass_, scores, tally.input_tokens - before)
+            receive(pass_, scores)
+
+        isolated = work.isolated and not pass_.kept
+        yield from _read_behind(tails, self.empty, [pass_], isolated, keep if pass_.kept else receive)
 
 
-def alone(steps: Steps[Result]) -> Iterator[Sequence[Result]]:
-    """Run a request without any others: what each of its forwards gave."""
-    yield (yield from steps)
+def _read_behind(
+    tails: Tails[Result], prefix: Prefix, passes: Sequence[Pass], isolated: bool, receive: Receive
+) -> Turns[Result, None]:
+    """Read passes that continue a prefix: labels side by side, candidates pass by pass."""
+    labelled = [pass_ for pass_ in passes if pass_.labels]
+    yield from tails.read(prefix, labelled, isolated, receive)
+    for pass_ in passes:
+        if pass_.candidates:
+            receive(pass_, (yield from read_candidates(tails, prefix, pass_, isolated)))
 
 
-def _continues(pass_: Pass, prefix: Sequence[int]) -> bool:
-    """Whether a pass begins with the prefix and has at least one token more, to read at."""
-    return len(pass_.tokens) > len(prefix) and pass_.tokens[: len(prefix)] == tuple(prefix)
+def _longest_begun(pass_: Pass, prefixes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
+    """The longest prefix that a pass begins with, and has at least one token more, to read at."""
+    length = len(pass_.tokens)
+    begun = [each for each in prefixes if len(each) < length and pass_.tokens[: len(each)] == each]
+    return max(begun, key=len, default=None)
+
+
+def _bytes_left(head: Head, empty: Prefix, tokens: Sequence[int]) -> int:
+    """What one forward of so many tokens leaves."""
+    caches = empty.caches(1)
+    head.forward([tokens], caches)
+    return empty.after(caches, len(tokens)).nbytes

@@ -15,8 +15,10 @@ from mlx.utils import tree_flatten
 from mlx_lm import utils as mlx_lm_utils
 
 from dicast_server.models import embedded, gguf, precision
+from dicast_server.models.chat_template import TEMPLATE_SETTINGS
 from dicast_server.models.errors import ModelRefused
-from dicast_server.models.prompt import TEMPLATE_SETTINGS, PromptFrame
+from dicast_server.models.frames import Frames
+from dicast_server.models.prompt import PromptFrame
 
 # What mlx-lm itself fetches of a repository, less programs, which are never run here.
 _FILES = ["*.json", "model*.safetensors", "tokenizer.model", "*.tiktoken", "*.txt", "*.jinja"]
@@ -34,7 +36,7 @@ class LoadedModel:
         id: the name that requests use and answers carry; never a path.
         family: the model's type in mlx-lm, such as "llama".
         model: mlx-lm's model, its parameters evaluated.
-        frame: the prompt around a message.
+        frames: the prompts around a message, by their system text.
         context: the most tokens in one sequence.
         parameters: how many weights the model has, as if none were quantised.
         weights_hash: SHA-256, in hexadecimal, over the configuration and a sample of each file of
@@ -47,12 +49,17 @@ class LoadedModel:
     id: str
     family: str
     model: nn.Module
-    frame: PromptFrame
+    frames: Frames
     context: int
     parameters: int
     weights_hash: str
     quantization: str
     source: str
+
+    @property
+    def frame(self) -> PromptFrame:
+        """The prompt around a message, without a system text."""
+        return self.frames.of()
 
 
 def load(source: str, cache: Path, settings: Mapping[str, Any] = TEMPLATE_SETTINGS) -> LoadedModel:
@@ -95,7 +102,7 @@ def _load_gguf(path: Path, id_: str | None, source: str, settings: Mapping[str, 
         id=id_ or _slug(loaded.name),
         family=loaded.family,
         model=loaded.model,
-        frame=_frame(loaded.tokenizer, source, settings),
+        frames=_frames(loaded.tokenizer, source, settings),
         context=loaded.context,
         parameters=sum(value.size for _, value in tree_flatten(loaded.model.parameters())),
         weights_hash=_hash(b"", [path]),
@@ -113,7 +120,7 @@ def _load_folder(folder: Path, id_: str, source: str, settings: Mapping[str, Any
         reason = " ".join(str(error).replace(str(folder), source).split())[:300]
         raise ModelRefused(f"{source} could not be loaded ({type(error).__name__}: {reason}).") from error
     # Before the tensors are widened, because the tokenizer may be the one that is refused.
-    frame = _frame(tokenizer, source, settings)
+    frames = _frames(tokenizer, source, settings)
     context = _context(config, tokenizer, source)
     parameters = int(mlx_lm_utils.get_total_parameters(model))
     stored = _quantization(config, model)
@@ -128,7 +135,7 @@ def _load_folder(folder: Path, id_: str, source: str, settings: Mapping[str, Any
         id=id_,
         family=str(config.get("model_type")),
         model=model,
-        frame=frame,
+        frames=frames,
         context=context,
         parameters=parameters,
         weights_hash=_hash((folder / "config.json").read_bytes(), sorted(folder.glob("model*.safetensors"))),
@@ -149,9 +156,9 @@ def _from_hub(name: str) -> Path:
         ) from error
 
 
-def _frame(tokenizer: Any, source: str, settings: Mapping[str, Any]) -> PromptFrame:
+def _frames(tokenizer: Any, source: str, settings: Mapping[str, Any]) -> Frames:
     try:
-        return PromptFrame.from_template(tokenizer, settings)
+        return Frames.from_tokenizer(tokenizer, settings)
     except ModelRefused as reason:
         raise ModelRefused(f"{source}: {reason}") from reason
 

@@ -3,27 +3,15 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from tokenizers import Tokenizer
-
+from dicast_server.models import stretches
+from dicast_server.models.answer_slot import AnswerSlot, Unreadable
+from dicast_server.models.chat_template import MESSAGES, SYSTEM, TEMPLATE_SETTINGS, ChatTemplate, Layout
 from dicast_server.models.errors import ModelRefused
+from dicast_server.models.stretches import Opening, Stretch
 from dicast_server.models.tokenizer import TextEncoder
-
-# The date is for Llama's templates, which otherwise print today's: a restart tomorrow would give
-# other numbers. It is the one that the first of them prints.
-TEMPLATE_SETTINGS: Mapping[str, Any] = {"enable_thinking": False, "date_string": "26 Jul 2024"}
-
-_OPEN, _CLOSE = "<think>", "</think>"
-# Two contents as unlike as can be, which a template must hand on untouched. Neither begins or
-# ends with white space, because many templates strip that, and no message of ours does either;
-# and neither spells a control token, so that the model's own tokenizer is a fair witness.
-_SENTINELS = (
-    "State:\nThe door is open.\n\nQuestion: Is it shut?\nOptions:\nA) yes: it is\nB) no: \n\n"
-    "Answer with the letter of the best option only.",
-    "Grüße: 2 < 3 & \"日本語\" > 'x', {{ no.variable }} {% raw %} \\n 1.5",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +27,10 @@ class PromptFrame:
         before: the text between `head` and the message.
         after: the text between the message and `tail`.
         tail: the ids after that text, with the header of the assistant's turn.
-        rendered: the whole prompt's text around the message, for comparison with the tokenizer.
-        closed_thinking: whether the template left a reasoning block open, which is closed here.
-        fingerprint: SHA-256 of all that decides the ids of a message, in hexadecimal.
+        slot: the place of the answer behind them.
+        end_of_turn: the token that ends the assistant's turn; None if the model has none.
+        found: what was found in the template, in a few words each.
+        opening: what the reply was made to begin with, if it was.
     """
 
     encoder: TextEncoder
@@ -49,33 +38,42 @@ class PromptFrame:
     before: str
     after: str
     tail: tuple[int, ...]
-    rendered: tuple[str, str]
-    closed_thinking: bool
-    fingerprint: str
+    slot: AnswerSlot
+    end_of_turn: int | None
+    found: tuple[str, ...]
+    opening: Opening | None = None
 
     @classmethod
-    def from_template(cls, tokenizer: Any, settings: Mapping[str, Any] = TEMPLATE_SETTINGS) -> "PromptFrame":
-        """Render the chat template around one user message, without a system message.
+    def from_template(
+        cls, tokenizer: Any, settings: Mapping[str, Any] = TEMPLATE_SETTINGS, system: str = ""
+    ) -> "PromptFrame":
+        """Render the chat template around one user message, with a system text or without.
+
+        Where the template has no place for the system text it goes in front of the user's message, and
+        a blank line behind it. A tokenizer without a template gets the message, a blank line and
+        "Answer:".
 
         Args:
             tokenizer: transformers' fast tokenizer, or mlx-lm's wrapper around one.
             settings: the variables that the template sees besides the messages.
+            system: a text that anybody may have written: control tokens in it stay plain text, white space
+                around it is dropped.
 
         Raises:
-            ModelRefused: there is no template, it fails, it changes the message, or the tokenizer
-                cannot be split around a message.
+            ModelRefused: the template fails, it changes the message, or the tokenizer cannot be split
+                around a message.
         """
-        encoder = TextEncoder.of(tokenizer)
-        before, after = _surroundings(tokenizer, settings)
-        closed = after.rfind(_OPEN) > after.rfind(_CLOSE)
-        if closed:
-            # The same empty block that Qwen's template writes when thinking is off.
-            after = after.rstrip("\n") + f"\n\n{_CLOSE}\n\n"
-        for marked in (True, False):
-            candidate = encoder if marked else encoder.without_marks()
-            frame = _split(candidate, before, after, closed)
-            if all(frame.encode(each) == frame.reference(each) for each in _SENTINELS):
-                return frame
+        return cls.build(ChatTemplate(tokenizer, settings), TextEncoder.of(tokenizer), system)
+
+    @classmethod
+    def build(cls, template: ChatTemplate, encoder: TextEncoder, system: str = "") -> "PromptFrame":
+        """The same for a template and a tokenizer that were read before. Raises as `from_template` does."""
+        system = system.strip()  # as most templates do, and all of them must agree
+        for layout in template.layouts(system):
+            for double in encoder.doubles:
+                frame = _assembled(layout, double, encoder, system)
+                if frame is not None:
+                    return replace(frame, end_of_turn=_end_of_turn(template, encoder))
         raise ModelRefused(
             "the tokenizer encodes a message differently inside its chat template than beside it."
         )
@@ -83,11 +81,26 @@ class PromptFrame:
     @property
     def description(self) -> str:
         """What was found in the template, in a few words."""
-        prefix = self.encoder.prefix
-        return "chat template, {}, {}".format(
-            f"begins with token {prefix[0]} once" if prefix else "no BOS",
-            "open reasoning block closed" if self.closed_thinking else "no open reasoning block",
-        )
+        kind, *more = self.found
+        bos = self.encoder.prefix[:1] or (self.encoder.bos,)
+        # SmolLM2 calls the token a BOS that begins each turn.
+        once = self.head[:1] == bos and (*self.head, *self.tail).count(bos[0]) == 1
+        begins = f"begins with token {bos[0]} once" if once else "no BOS"
+        opened = [] if self.opening is None else [f"reply begins with {self.opening.name}"]
+        return ", ".join((kind, begins, *more, *opened))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of all that decides the ids of a message and of its answers, in hexadecimal."""
+        decisive = [
+            self.encoder.fingerprint,
+            self.head,
+            self.before,
+            self.after,
+            self.tail,
+            self.slot.lead,
+        ]
+        return hashlib.sha256(json.dumps(decisive).encode()).hexdigest()
 
     def encode(self, message: str) -> tuple[int, ...]:
         """The ids of the whole prompt; control tokens spelled in the message stay plain text."""
@@ -102,101 +115,107 @@ class PromptFrame:
         """How many tokens a text has at least, without encoding it."""
         return self.encoder.least_tokens(text)
 
-    def reference(self, message: str, label: str = "") -> tuple[int, ...]:
-        """The ids that the model's own tokenizer gives the whole prompt; a check, not a service.
+    def label_ids(self, labels: Sequence[str]) -> dict[str, int]:
+        """The tokens of those labels that add exactly one, their own, to the end of a prompt."""
+        return self.slot.label_ids(labels)
 
-        Unlike `encode` it takes control tokens in the message for what they say.
+    def candidate_ids(self, texts: Sequence[str]) -> list[tuple[int, ...] | Unreadable]:
+        """The tokens that each text adds to the end of a prompt, or why it cannot be an answer."""
+        return self.slot.candidate_ids(texts)
 
-        Args:
-            message: a text of our own.
-            label: what the answer begins with.
+    def openings(self) -> list["PromptFrame"]:
+        """Frames whose reply begins otherwise, for a model that would not answer right away.
+
+        With an empty reasoning block, for each kind whose marks are control tokens of the tokenizer; or
+        with a space before the answer, where the prompt ends in a text.
         """
-        before, after = self.rendered
-        text = before + message + after + label
-        ids = tuple(self.encoder.full.encode(text, add_special_tokens=False).ids)
-        return _with_prefix(self.encoder.prefix, ids)
+        slot = self.slot
+        kinds = stretches.openings(slot.encoder, slot.control, slot.text, slot.lead)
+        return [self.opened(kind) for kind in kinds]
 
-    def label_id(self, label: str) -> int | None:
-        """The one token that the label adds to the end of a prompt.
-
-        None if it adds several, or melts into the prompt's last token.
-        """
-        prompt = self.reference(_SENTINELS[0])
-        *same, last = self.reference(_SENTINELS[0], label) or (-1,)
-        if tuple(same) != prompt:
-            return None
-        # A SentencePiece vocabulary's token may carry the mark of a word's beginning.
-        spelled = self.encoder.full.decode([last], skip_special_tokens=False)
-        return last if spelled.strip() == label else None
-
-
-def _surroundings(tokenizer: Any, settings: Mapping[str, Any]) -> tuple[str, str]:
-    """The text before and after a message, proved not to depend on it."""
-    if not getattr(tokenizer, "has_chat_template", tokenizer.chat_template is not None):
-        raise ModelRefused(
-            "the model has no chat template: use its instruction-tuned version, or add a "
-            "chat_template to its tokenizer."
+    def opened(self, opening: Opening) -> "PromptFrame":
+        """The frame whose reply begins with an opening."""
+        grown = stretches.appended(self.encoder, [], opening.pieces)
+        return replace(
+            self,
+            tail=(*self.tail, *(id_ for stretch in grown for id_ in stretch.ids)),
+            slot=_slot(self.slot.encoder, grown, opening.lead)
+            if grown
+            else replace(self.slot, lead=opening.lead),
+            opening=opening,
         )
-    found = set()
-    for sentinel in _SENTINELS:
-        try:
-            text = tokenizer.apply_chat_template(
-                [{"role": "user", "content": sentinel}],
-                tokenize=False,
-                add_generation_prompt=True,
-                **settings,
-            )
-        except Exception as error:  # a template is a program of the model's maker
-            reason = " ".join(str(error).split())
-            raise ModelRefused(f"the chat template fails on one user message ({reason}).") from error
-        shown = text.count(sentinel)
-        if shown != 1:
-            raise ModelRefused(
-                f"the chat template shows a user's message {shown} times unchanged, and once is needed."
-            )
-        before, _, after = text.partition(sentinel)
-        found.add((before, after))
-    if len(found) != 1:
-        raise ModelRefused("the chat template writes something else around another message.")
-    return found.pop()
 
 
-def _split(encoder: TextEncoder, before: str, after: str, closed: bool) -> PromptFrame:
-    """Find the control tokens next to the message in the whole prompt's own encoding."""
-    message = _SENTINELS[0]
-    encoding = encoder.full.encode(before + message + after, add_special_tokens=False)
-    ids, places = encoding.ids, encoding.offsets
-    start, end = len(before), len(before) + len(message)
-    first, last, left, right = 0, len(ids), 0, end + len(after)
-    for index, (id_, (begins, ends)) in enumerate(zip(ids, places, strict=True)):
-        if id_ not in encoder.control:
-            continue
-        if ends <= start:
-            first, left = index + 1, ends
-        elif begins >= end:
-            last, right = index, begins
-            break
-    head = tuple(ids[:first])
-    whole = _with_prefix(encoder.prefix, tuple(ids))
+def _assembled(layout: Layout, double: TextEncoder, encoder: TextEncoder, system: str) -> PromptFrame | None:
+    """The frame of a layout, or None where this double encodes a message otherwise than the whole prompt."""
+    parts = stretches.cut(encoder, layout.before + MESSAGES[0] + layout.after)
+    proof = _frame(layout, double, encoder, parts, SYSTEM)
+    if proof is None:
+        return None
+    for message in MESSAGES:
+        text = layout.before + message + layout.after
+        whole = encoder.full.encode(text, add_special_tokens=False).ids
+        if proof.encode(message) != encoder.begun(whole):
+            return None
+    closed, note = stretches.closed(encoder, parts, layout.after)
+    frame = _frame(layout, double, encoder, closed, system)
+    return None if frame is None else replace(frame, found=(*layout.found, note))
+
+
+def _frame(
+    layout: Layout, double: TextEncoder, encoder: TextEncoder, parts: Sequence[Stretch], system: str
+) -> PromptFrame | None:
+    """Divide the prompt at the control tokens next to the message, and put in the system text."""
+    message = MESSAGES[0]
+    place = next((place for place, part in enumerate(parts) if message in part.text), None)
+    if place is None:
+        return None
+    head: list[int] = []
+    for part in parts[:place]:
+        if SYSTEM not in part.text:
+            head += part.ids
+        elif (ids := _system_ids(part, encoder, system)) is not None:
+            head += ids
+        else:
+            return None
+    before, _, after = parts[place].text.partition(message)
     return PromptFrame(
-        encoder=encoder,
-        head=(*whole[: len(whole) - len(ids)], *head),
-        before=before[left:],
-        after=after[: right - end],
-        tail=tuple(ids[last:]),
-        rendered=(before, after),
-        closed_thinking=closed,
-        fingerprint=_digest(json.dumps([before, after]), encoder.full, encoder.plain),
+        encoder=double,
+        head=encoder.begun(head),
+        before=before.replace(SYSTEM, system),
+        after=after,
+        tail=tuple(id_ for part in parts[place + 1 :] for id_ in part.ids),
+        slot=_slot(encoder, parts, layout.lead),
+        end_of_turn=None,
+        found=layout.found,
     )
 
 
-def _with_prefix(prefix: tuple[int, ...], ids: tuple[int, ...]) -> tuple[int, ...]:
-    """Some templates print the BOS themselves; it must not be there twice."""
-    return ids if ids[: len(prefix)] == prefix else (*prefix, *ids)
+def _system_ids(part: Stretch, encoder: TextEncoder, system: str) -> list[int] | None:
+    for double in encoder.doubles:
+        if tuple(double.encode_text(part.text)) == part.ids:
+            return double.encode_text(part.text.replace(SYSTEM, system))
+    return None
 
 
-def _digest(surroundings: str, *tokenizers: Tokenizer) -> str:
-    digest = hashlib.sha256(surroundings.encode())
-    for tokenizer in tokenizers:
-        digest.update(tokenizer.to_str().encode())
-    return digest.hexdigest()
+def _slot(encoder: TextEncoder, parts: Sequence[Stretch], lead: str) -> AnswerSlot:
+    """The end of a prompt. Its system text stays the stand-in, which spells no control token."""
+    last = next((place for place in reversed(range(len(parts))) if parts[place].control), None)
+    text = "".join(part.text for part in parts[0 if last is None else last + 1 :])
+    return AnswerSlot(encoder, None if last is None else parts[last].ids[0], text, lead)
+
+
+def _end_of_turn(template: ChatTemplate, encoder: TextEncoder) -> int | None:
+    """The control token right behind a reply, else the tokenizer's end of a text."""
+    if (replied := template.replied()) is not None:
+        text, after = replied
+        written = 0
+        for part in stretches.cut(encoder, text + after):
+            written += len(part.text)
+            if written <= len(text):
+                continue
+            if part.control:
+                return part.ids[0]
+            if part.text[len(part.text) - (written - len(text)) :].strip():
+                break
+    return encoder.eos

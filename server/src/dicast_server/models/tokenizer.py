@@ -1,9 +1,10 @@
 """Encode a user's text so that nothing in it can become a control token."""
 
 import copy
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -24,16 +25,24 @@ class TextEncoder:
     Attributes:
         full: the tokenizer as the model came with it, for text that we wrote ourselves.
         plain: the double, for text that anybody wrote.
+        unmarked: another double, which puts no mark before a text; None where `plain` puts none.
         control: the ids that plain text must never become.
         prefix: what the tokenizer puts before a sequence by itself, mostly one BOS, often nothing.
+        bos: the token that the tokenizer calls its BOS, whether it puts it anywhere or not.
+        eos: the token that ends a text, if the tokenizer has one.
         longest: no token covers more bytes of a text (UTF-8) than this.
+        fingerprint: SHA-256 of the tokenizer and its double, in hexadecimal.
     """
 
     full: Tokenizer
     plain: Tokenizer
+    unmarked: Tokenizer | None
     control: frozenset[int]
     prefix: tuple[int, ...]
+    bos: int | None
+    eos: int | None
     longest: int
+    fingerprint: str
 
     @classmethod
     def of(cls, tokenizer: Any) -> "TextEncoder":
@@ -58,10 +67,64 @@ class TextEncoder:
         # Either of them would silently change what is encoded.
         described.update(truncation=None, padding=None)
         full = _build(described)
-        plain = _build({**described, "added_tokens": [], "post_processor": None})
+        plainly = {**described, "added_tokens": [], "post_processor": None}
+        plain, unmarked = _build(plainly), _without_marks(plainly)
         template = tokenizer.chat_template
-        control = _control(described["added_tokens"], plain, json.dumps(template, ensure_ascii=False))
-        return cls(full, plain, control, _prefix(full), _longest(plain, described["normalizer"]))
+        return cls(
+            full=full,
+            plain=plain,
+            unmarked=None if unmarked == plainly else _build(unmarked),
+            control=_control(described["added_tokens"], plain, json.dumps(template, ensure_ascii=False)),
+            prefix=_prefix(full),
+            bos=_token(tokenizer.bos_token_id),
+            eos=_token(tokenizer.eos_token_id),
+            longest=_longest(plain, described["normalizer"]),
+            fingerprint=_digest(full, plain),
+        )
+
+    @property
+    def doubles(self) -> tuple["TextEncoder", ...]:
+        """The encoder itself, and where it puts a mark before a text, one that does not.
+
+        SentencePiece's tokenizers mark the beginning of a text, and some of them only where no
+        control token stands before it.
+        """
+        return (self,) if self.unmarked is None else (self, self._without_marks())
+
+    def control_id(self, spelling: str) -> int | None:
+        """The control token of this spelling, looked up and not read out of a text."""
+        id_ = self.full.token_to_id(spelling)
+        return id_ if id_ in self.control else None
+
+    def begun(self, ids: Sequence[int]) -> tuple[int, ...]:
+        """The ids of a whole prompt, with the BOS before them exactly once.
+
+        Some templates print the BOS that the tokenizer adds too, some print it twice.
+        """
+        ids = tuple(ids)
+        once = self.prefix or (() if self.bos is None or self.bos != next(iter(ids), None) else (self.bos,))
+        while once and ids[: len(once)] == once:
+            ids = ids[len(once) :]
+        return (*once, *ids)
+
+    def following(self, control: int | None, texts: Sequence[str]) -> list[list[int]]:
+        """The ids of texts as they are in a prompt, right behind a control token.
+
+        Unlike `encode_texts` it takes control tokens in a text for what they say: for texts of our own,
+        or to find out.
+
+        Args:
+            control: the token before each text; None for texts that begin a prompt.
+            texts: what is encoded, each by itself.
+        """
+        if control is None:
+            return [each.ids for each in self.full.encode_batch_fast(texts, add_special_tokens=False)]
+        spelling = self.full.id_to_token(control) or ""
+        encoded = self.full.encode_batch_fast([spelling + text for text in texts], add_special_tokens=False)
+        if all(each.ids[:1] == [control] for each in encoded):
+            return [each.ids[1:] for each in encoded]
+        # The tokenizer does not read this token out of text; what follows one is no beginning.
+        return self._without_marks().encode_texts(texts)
 
     def encode_text(self, text: str) -> list[int]:
         """The ids of a text in which no added token is recognised, special or not.
@@ -84,20 +147,24 @@ class TextEncoder:
         """How many tokens a text has at least, without encoding it."""
         return len(text.encode()) // self.longest
 
-    def without_marks(self) -> "TextEncoder":
-        """The same encoder whose double puts no mark before a text.
-
-        SentencePiece's tokenizers mark the beginning of a text, and some of them only where no
-        control token stands before it.
-        """
-        described = json.loads(self.plain.to_str())
-        described["normalizer"] = _unmarked(described["normalizer"], "normalizers")
-        described["pre_tokenizer"] = _unmarked(described["pre_tokenizer"], "pretokenizers")
-        return TextEncoder(self.full, _build(described), self.control, self.prefix, self.longest)
+    def _without_marks(self) -> "TextEncoder":
+        return self if self.unmarked is None else replace(self, plain=self.unmarked, unmarked=None)
 
 
 def _build(described: dict[str, Any]) -> Tokenizer:
     return Tokenizer.from_str(json.dumps(described, ensure_ascii=False))
+
+
+def _digest(*tokenizers: Tokenizer) -> str:
+    digest = hashlib.sha256()
+    for tokenizer in tokenizers:
+        digest.update(tokenizer.to_str().encode())
+    return digest.hexdigest()
+
+
+def _token(id_: object) -> int | None:
+    # Some configurations list several.
+    return id_ if isinstance(id_, int) else None
 
 
 def _longest(plain: Tokenizer, normalizer: object) -> int:
@@ -140,6 +207,14 @@ def _control(added: Iterable[dict[str, Any]], plain: Tokenizer, template: str) -
             )
         text.add(id_)
     return frozenset(set(tokens) - text)
+
+
+def _without_marks(described: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **described,
+        "normalizer": _unmarked(described["normalizer"], "normalizers"),
+        "pre_tokenizer": _unmarked(described["pre_tokenizer"], "pretokenizers"),
+    }
 
 
 def _unmarked(part: dict[str, Any] | None, children: str) -> dict[str, Any] | None:

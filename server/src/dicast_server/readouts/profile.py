@@ -18,10 +18,12 @@ class OptionStyle(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A prompt style with its constants. The prompt version changes whenever the text of a prompt does.
+    """How a model is read where a request does not say it, with constants that were published or measured.
 
-    `temperature` is the profile's published value, None where it has none. A predicate's probability is
-    clamped to [clamp, 1 - clamp] and its logit divided by `predicate_slope`.
+    `temperature` is None where the profile has none. A predicate's probability is clamped to
+    [clamp, 1 - clamp] and its logit divided by `predicate_slope`. `readout` reads with `settings`, which are
+    in its own JSON; `style` and `correct_prior` are those of letters, also where a request asks for these
+    alone. `correct_prior` subtracts what the options score after a state without content.
     """
 
     name: str
@@ -31,11 +33,9 @@ class Profile:
     predicate_slope: float = 1.0
     predicate_clamp: float = 0.0
     model_pattern: str = ""
-
-    @property
-    def prompt_version(self) -> str:
-        """The version of the texts that this profile renders."""
-        return f"letters-1-{self.style.value}-{self.wording.value}"
+    readout: str = "letters"
+    correct_prior: bool = False
+    settings: tuple[tuple[str, bool | str], ...] = ()
 
     def matches(self, model_id: str) -> bool:
         """Whether this profile was made for a model of this id."""

@@ -9,7 +9,6 @@ from google.protobuf import timestamp_pb2
 
 from dicast.v1 import model_service_pb2 as pb
 from dicast.v1.model_service_pb2_grpc import ModelServiceServicer
-from dicast_server.readouts import letters
 from dicast_server.service import failures
 from dicast_server.service.calls import Context, call
 from dicast_server.service.host import Host, Status
@@ -94,8 +93,8 @@ class ModelServicer(ModelServiceServicer):
             aliases=self._catalogue.aliases,
             status=_STATUSES[host.status],
             status_message=host.status_message,
-            question_types=["predicate", "choice", "score"],
-            readouts=[letters.NAME],
+            question_types=list(host.registry.types),
+            readouts=host.readouts(),
             limits=self._limits_message(host),
         )
         if host.ready_since is not None:
@@ -124,7 +123,7 @@ class ModelServicer(ModelServiceServicer):
         model.profile.CopyFrom(
             pb.Profile(
                 name=served.profile.name,
-                prompt_version=served.profile.prompt_version,
+                prompt_version=host.prompt_version,
                 template_hash=served.model.frame.fingerprint,
                 forward_tokens=served.machinery.forward_tokens,
             )
@@ -161,14 +160,16 @@ class ModelServicer(ModelServiceServicer):
         )
 
     def _limits_message(self, host: Host) -> pb.Limits:
-        limits = self._limits
+        limits, served = self._limits, host.served
         return pb.Limits(
-            context_tokens=host.served.context if host.served is not None else 0,
+            context_tokens=served.context if served is not None else 0,
             questions=limits.questions,
             options=limits.options,
             levels=limits.levels,
-            orders=1,
+            orders=limits.orders,
             message_bytes=limits.message_bytes,
             json_depth=limits.json_depth,
             queued_requests=limits.in_flight,
+            passes=limits.passes,
+            whole_tokens=served.memory.longest_whole(served.context) if served is not None else 0,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -82,6 +83,28 @@ def read_content(content: pb.Content, path: str, faults: Faults) -> Content | No
         return parts_text(_parts(content.parts.parts, path, faults))
     faults.refuse(path, "is empty: set text, json or parts, or leave the field out")
     return None
+
+
+def read_object(text: str, path: str, faults: Faults) -> jsontext.Object | None:
+    """The JSON object that a plugin reads; None where it is at fault. No text is an empty object."""
+    value = _parse(text or "{}", path, faults)
+    if isinstance(value, Json) and isinstance(value.value, jsontext.Object):
+        return value.value
+    if value is None or isinstance(value, Json):
+        faults.refuse(path, "must be a JSON object")
+    return None
+
+
+def state_hash(state: pb.State) -> str:
+    """SHA-256 in hexadecimal of a state's bytes as they were sent."""
+    match state.WhichOneof("kind"):
+        case "text":
+            sent = state.text.encode()
+        case "json":
+            sent = state.json.encode()
+        case _:
+            sent = state.items.SerializeToString(deterministic=True)
+    return hashlib.sha256(sent).hexdigest()
 
 
 def _parse(text: str, path: str, faults: Faults, repeated_keys: bool = False) -> Json | str | None:

@@ -159,7 +159,7 @@ class DecisionServicer(DecisionServiceServicer):
         planner = host.planner()
 
         def plan() -> Work[Answer]:
-            return planner.plan(read_request(request, self._limits), tenant)
+            return planner.plan(read_request(request, self._limits, planner.registry), tenant)
 
         async with _work(host, plan) as results:
             served = host.served

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import time
 from collections.abc import Callable
@@ -12,10 +13,12 @@ from typing import TypeVar
 from dicast_server.engine.reader import Reader
 from dicast_server.engine.thread import Engine
 from dicast_server.models import ModelRefused
+from dicast_server.profiling.comparison import LEAST_OPTION_MASS
 from dicast_server.service import failures
 from dicast_server.service.loading import Served
 from dicast_server.service.planning import Planner
-from dicast_server.service.selfcheck import SelfCheck, check
+from dicast_server.service.registry import Registry
+from dicast_server.service.selfcheck import SelfCheck, check, refusal
 
 log = logging.getLogger(__name__)
 
@@ -50,16 +53,18 @@ class Host:
     def __init__(
         self,
         load: Callable[[], Served],
+        registry: Registry,
         *,
         in_flight: int = 64,
         work_bytes: int | None = None,
-        least_option_mass: float = 0.05,
+        least_option_mass: float = LEAST_OPTION_MASS,
     ) -> None:
-        """`load` runs on the engine thread and may raise ModelRefused.
+        """`load` runs on the engine thread and may raise ModelRefused; `registry` has what can be asked how.
 
         What is read at once takes at most `work_bytes`.
         """
         self._load = load
+        self.registry = registry
         self._engine = Engine(self._load_reader, memory_bytes=work_bytes)
         self._in_flight = 0
         self._most_in_flight = in_flight
@@ -128,6 +133,16 @@ class Host:
             raise failures.model_unavailable("the engine has stopped; this server answers no more")
         return self._planner
 
+    def readouts(self) -> list[str]:
+        """The names of all readouts, that of a question whose request names none first."""
+        default = self._served.profile.readout if self._served is not None else ""
+        return sorted(self.registry.readouts, key=lambda name: name != default)
+
+    @property
+    def prompt_version(self) -> str:
+        """The version of the prompts of that readout; empty until the model is loaded."""
+        return self._planner.prompt_version if self._planner is not None else ""
+
     def admit(self) -> Slot:
         """Count a request in flight, from before it is planned until the engine is done with it.
 
@@ -166,24 +181,16 @@ class Host:
         return self._served.reader
 
     async def _check(self) -> None:
-        served = self._served
-        assert served is not None
-        planner = Planner(
-            served.model.frame,
-            served.profile,
-            served.labels,
-            served.context,
-            served.salt,
-            served.reader.footprint.of,
-        )
+        assert self._served is not None
         try:
-            self.self_check = await check(self._engine, planner)
+            passed = await self._passed(self._served)
         except failures.Failure as failure:
             self._refuse(f"it cannot answer the questions of its self-check: {failure}")
             return
-        if (why := self.self_check.refusal(self._least_option_mass)) is not None:
-            self._refuse(why)
+        if passed is None:
             return
+        served, self._planner, self.self_check = passed
+        self._served = served
         if self.self_check.near_chance:
             self.status_message = (
                 f"its answers look like guesses: {self.self_check.right} of {self.self_check.asked} known "
@@ -197,11 +204,26 @@ class Host:
                 served.context,
                 whole,
             )
-        self._planner = planner
         self.status = Status.READY
         self.ready_since = time.time()
         runs_on, device = served.reader.head.runs_on, served.machinery.device
         log.info("model %s is ready: %s on %s", served.model.id, runs_on, device)
+
+    async def _passed(self, rendered: Served) -> tuple[Served, Planner, SelfCheck] | None:
+        """The first way to begin a reply after which the model answers; refuses the model if none is."""
+        tried: list[tuple[str, SelfCheck]] = []
+        for served in itertools.chain([rendered], rendered.openings()):
+            self._planner = planner = served.planner(self.registry)
+            outcome = await check(self._engine, planner)
+            opening = served.model.frame.opening
+            name = "the template's own opening" if opening is None else opening.name
+            log.info("model %s: option mass %.3g behind %s", served.model.id, outcome.option_mass, name)
+            if outcome.reaches(self._least_option_mass):
+                return served, planner, outcome
+            tried.append((name, outcome))
+        self.self_check = tried[0][1]
+        self._refuse(refusal(tried, self._least_option_mass))
+        return None
 
     async def idle(self) -> None:
         """Wait until no request is in flight."""

@@ -15,6 +15,7 @@ class Limits:
     options: int = 255
     levels: int = 10
     orders: int = 32
+    passes: int = 1024
     in_flight: int = 64
     message_bytes: int = 4 * 1024 * 1024
     json_depth: int = jsontext.MAX_DEPTH

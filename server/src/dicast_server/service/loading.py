@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,8 +16,14 @@ from dicast_server.engine.reader import COPY_BYTES, FORWARD_TOKENS, Reader
 from dicast_server.engine.store import PrefixStore
 from dicast_server.models import ModelRefused
 from dicast_server.models.load import LoadedModel, load
+from dicast_server.profiling.pinning import Identity, profile_of
+from dicast_server.profiling.profile_file import ProfileFile, shipped
 from dicast_server.readouts.letters import LETTERS
-from dicast_server.readouts.profile import PROFILES, Profile, profile_for
+from dicast_server.readouts.profile import Profile
+from dicast_server.service.memory import Memory
+from dicast_server.service.planning import Planner
+from dicast_server.service.registry import Registry
+from dicast_server.service.replies import Replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +53,48 @@ class Served:
         decisive = [
             self.model.weights_hash,
             self.model.quantization,
+            self.model.frame.fingerprint,
             machinery.forward_tokens,
             machinery.costs,
         ]
         return hashlib.sha256(json.dumps(decisive).encode()).digest()
+
+    @property
+    def memory(self) -> Memory:
+        """What requests take while they are read."""
+        return Memory(self.reader.footprint, self.reader.whole_forward, self.work_bytes)
+
+    def planner(self, registry: Registry) -> Planner:
+        """What plans requests for the model."""
+        model = self.model
+        return Planner(
+            replies=Replies(model.frames.of),
+            profile=self.profile,
+            context=self.context,
+            registry=registry,
+            salt=self.salt,
+            memory=self.memory,
+            model=model.id,
+            weights_hash=model.weights_hash,
+        )
+
+    def openings(self) -> Iterator[Served]:
+        """The same model with each other way in which its replies could begin."""
+        for frames in self.model.frames.openings():
+            model = replace(self.model, frames=frames)
+            try:
+                labels = _letter_tokens(model)
+            except ModelRefused:  # the letters are no tokens of their own behind this one
+                continue
+            yield replace(self, model=model, labels=labels)
 
 
 def load_served(
     source: str,
     cache: Path,
     *,
-    profile: str | None = None,
+    profile: Profile | ProfileFile | None = None,
+    registry: Registry | None = None,
     forward_tokens: int = FORWARD_TOKENS,
     store_bytes: int = 0,
     work_bytes: int | None = None,
@@ -64,11 +102,12 @@ def load_served(
     threads: int | None = None,
     costs: Costs | None = None,
 ) -> Served:
-    """Load a model by folder, file or name; `profile` overrides the one that its id matches.
+    """Load a model by folder, file or name.
 
-    `store_bytes` is the budget of kept prefixes, `work_bytes` that of what is being read,
-    `copy_bytes` that of the copies a layer makes for the rows of a forward; `costs` replaces the device's own
-    table.
+    `profile` is what it is read with; None is the one that comes with dicast for it. `registry` has the
+    readouts that a profile may name; None is what is installed. `store_bytes` is the budget of kept prefixes,
+    `work_bytes` that of what is being read, `copy_bytes` that of the copies a layer makes for the rows of a
+    forward; `costs` replaces the device's own table.
 
     Raises:
         ModelRefused: with one sentence that says why.
@@ -77,6 +116,11 @@ def load_served(
     if threads is not None and blas.set_threads(threads):
         library = replace(library, threads=threads)
     model = load(source, cache)
+    readouts = (registry or Registry.installed()).readouts
+    try:
+        chosen = profile_of(identity(model), profile, readouts, shipped())
+    except ValueError as error:
+        raise ModelRefused(f"{error}.") from error
     labels = _letter_tokens(model)
     store = PrefixStore(store_bytes, time.monotonic)
     try:
@@ -91,15 +135,18 @@ def load_served(
         )
     except ValueError as error:
         raise ModelRefused(f"{model.source} cannot be read in parts: {error}.") from error
-    chosen = profile_for(model.id) if profile is None else PROFILES[profile]
     return Served(reader, model, machinery(reader, library), chosen, labels, work_bytes)
 
 
+def identity(model: LoadedModel) -> Identity:
+    """What a model's profile is pinned to; the frame is the template's own, whatever replies begin with."""
+    return Identity(model.id, model.weights_hash, model.frame.fingerprint)
+
+
 def _letter_tokens(model: LoadedModel) -> dict[str, int]:
-    labels = {letter: model.frame.label_id(letter) for letter in LETTERS}
-    found = {letter: id_ for letter, id_ in labels.items() if id_ is not None}
-    if len(set(found.values())) < len(LETTERS):
-        missing = "".join(letter for letter in LETTERS if letter not in found) or "some letters"
+    found = model.frame.label_ids(LETTERS)
+    if len(found) < len(LETTERS):
+        missing = "".join(letter for letter in LETTERS if letter not in found)
         raise ModelRefused(
             f"{model.source}: {missing} are not single tokens of their own at the start of the reply, which "
             "the letters readout needs."

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dicast import jsontext
 from dicast.v1 import decision_pb2 as pb
 from dicast_server.decisions.answers import (
     Answer,
     ChoiceAnswer,
     Diagnostics,
+    ExtensionAnswer,
     PredicateAnswer,
     RefusalReason,
     Refused,
     ScoreAnswer,
+    Skipped,
     TemperatureSource,
 )
-from dicast_server.decisions.questions import Choice, Score
+from dicast_server.decisions.questions import Choice, Outcome, Score
 from dicast_server.engine.reader import Tally
 
 _REASONS = {
@@ -33,27 +36,34 @@ def answer_message(answer: Answer, detail: pb.DetailLevel.ValueType, head_path: 
     """An answer as it is sent; diagnostics where `detail` asks for them."""
     question, kind = answer.question, answer.kind
     message = pb.Answer(index=question.index, key=question.key, name=question.name)
-    if isinstance(kind, PredicateAnswer):
-        message.predicate.probability = kind.probability
-    elif isinstance(kind, ChoiceAnswer):
-        assert isinstance(question.type, Choice)
-        message.choice.value.CopyFrom(_value(kind.value))
-        message.choice.confidence = kind.confidence
-        for option, probability in zip(question.type.options, kind.probabilities, strict=True):
-            message.choice.probabilities.add(value=_value(option.value), probability=probability)
-    elif isinstance(kind, ScoreAnswer):
-        assert isinstance(question.type, Score)
-        message.score.score = kind.score
-        message.score.confidence = kind.confidence
-        for index, level in enumerate(question.type.levels):
-            message.score.probabilities.add(
-                level=index, label=level.label, probability=kind.probabilities[index]
-            )
-    else:
-        assert isinstance(kind, Refused)
-        message.refused.reason = _REASONS[kind.reason]
-        message.refused.message = kind.message
-    if detail in {pb.DETAIL_LEVEL_BASIC, pb.DETAIL_LEVEL_FULL}:
+    match kind:
+        case PredicateAnswer():
+            message.predicate.probability = kind.probability
+        case ChoiceAnswer():
+            assert isinstance(question.type, Choice)
+            message.choice.value.CopyFrom(_value(kind.value))
+            message.choice.confidence = kind.confidence
+            for option, probability in zip(question.type.options, kind.probabilities, strict=True):
+                message.choice.probabilities.add(value=_value(option.value), probability=probability)
+        case ScoreAnswer():
+            assert isinstance(question.type, Score)
+            message.score.score = kind.score
+            message.score.confidence = kind.confidence
+            for index, level in enumerate(question.type.levels):
+                message.score.probabilities.add(
+                    level=index, label=level.label, probability=kind.probabilities[index]
+                )
+        case ExtensionAnswer():
+            message.extension.name = kind.type
+            message.extension.json = jsontext.encode(kind.value)
+        case Skipped():
+            message.skipped.because = kind.because
+            if kind.was is not None:
+                message.skipped.was.CopyFrom(_outcome(kind.was))
+        case Refused():
+            message.refused.reason = _REASONS[kind.reason]
+            message.refused.message = kind.message
+    if answer.diagnostics is not None and detail in {pb.DETAIL_LEVEL_BASIC, pb.DETAIL_LEVEL_FULL}:
         full = detail == pb.DETAIL_LEVEL_FULL
         message.diagnostics.CopyFrom(_diagnostics(answer.diagnostics, full, head_path))
     return message
@@ -75,6 +85,16 @@ def _value(value: str | bool) -> pb.OptionValue:
     return pb.OptionValue(string_value=value)
 
 
+def _outcome(outcome: Outcome) -> pb.AnswerValue:
+    match outcome.kind:
+        case "bool":
+            return pb.AnswerValue(bool_value=bool(outcome.value))
+        case "string":
+            return pb.AnswerValue(string_value=str(outcome.value))
+        case _:
+            return pb.AnswerValue(level=int(outcome.value))
+
+
 def _diagnostics(diagnostics: Diagnostics, full: bool, head_path: str) -> pb.Diagnostics:
     message = pb.Diagnostics(
         readout=diagnostics.readout,
@@ -89,8 +109,23 @@ def _diagnostics(diagnostics: Diagnostics, full: bool, head_path: str) -> pb.Dia
         order_spread=diagnostics.order_spread,
         head_path=head_path,
         prompt_hash=diagnostics.prompt_hash,
+        score_kind=diagnostics.score_kind,
+        prior_corrected=diagnostics.prior_corrected,
+        length_normalized=diagnostics.length_normalized,
+        confidence_formula=diagnostics.confidence_formula,
+        state_hash=diagnostics.state_hash,
+        tokens=diagnostics.tokens,
     )
+    if (spread := diagnostics.spread) is not None:
+        message.entropy = spread.entropy
+        message.margin = spread.margin
+        message.concentration = spread.concentration
     if full:
         for pass_ in diagnostics.passes:
-            message.scores.add(options=pass_.options, scores=pass_.scores)
+            message.scores.add(
+                options=pass_.options,
+                scores=pass_.scores,
+                candidate_token_ids=[pb.TokenIds(ids=ids) for ids in pass_.token_ids],
+                prior=pass_.prior,
+            )
     return message

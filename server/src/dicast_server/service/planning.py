@@ -1,100 +1,94 @@
-"""From a request to work for the engine: prompts in tokens, a shared prefix, and the context checked."""
+"""From a request to work for the engine: prompts in tokens, shared prefixes, and the context checked."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
+from dicast import jsontext
 from dicast_server.decisions.answers import Answer, Temperature, TemperatureSource
-from dicast_server.decisions.decision import Decision, PlannedQuestion
+from dicast_server.decisions.decision import Decision, Origin, PlannedQuestion
 from dicast_server.decisions.evidence import state_text
 from dicast_server.decisions.passes import Pass, Prompt
-from dicast_server.decisions.questions import Question
+from dicast_server.decisions.questions import Choice, Content, Predicate, Question
+from dicast_server.decisions.types import AnswerType
 from dicast_server.engine.reader import Prewarming, Work
-from dicast_server.readouts import letters
-from dicast_server.readouts.letters import Letters
-from dicast_server.readouts.profile import OptionStyle, Profile
+from dicast_server.readouts.profile import Profile
+from dicast_server.readouts.readout import Model, Opening, Readout
 from dicast_server.service import failures
-from dicast_server.service.contents import StateContent
+from dicast_server.service.contents import Faults, StateContent
 from dicast_server.service.failures import Violation
-from dicast_server.service.requests import DecisionRequest
-
-
-class Frame(Protocol):
-    """The chat prompt around a user's message, in tokens."""
-
-    def encode_many(self, messages: Sequence[str]) -> list[tuple[int, ...]]:
-        """The whole prompt's token ids for each message."""
-
-    def least_tokens(self, text: str) -> int:
-        """How many tokens a text has at least, without encoding it."""
+from dicast_server.service.memory import Memory
+from dicast_server.service.registry import ChosenReadout, Registry
+from dicast_server.service.replies import CandidateError, Replies
+from dicast_server.service.requests import AskedQuestion, DecisionRequest
 
 
 @dataclass(frozen=True, slots=True)
 class Planner:
     """Plans requests for one model.
 
-    `labels` are the token ids of the letters. No prompt has more than `context` tokens. `salt` names all
-    that decides the bits of a kept prefix besides its tokens; `bytes_of` says what so many tokens take in
-    memory while they are read.
+    `replies` knows its prompts and what a reply may be in tokens. No prompt has more than `context` tokens.
+    `memory` says what a request takes while it is read; `salt` names all that decides the bits of a kept
+    prefix besides its tokens. `model` and `weights_hash` are named in the prompts' hashes.
     """
 
-    frame: Frame
+    replies: Replies
     profile: Profile
-    labels: dict[str, int]
     context: int
+    registry: Registry
+    memory: Memory
     salt: bytes = b""
-    bytes_of: Callable[[int], int] = lambda tokens: 0
+    model: str = ""
+    weights_hash: str = ""
 
     def plan(self, request: DecisionRequest, tenant: str = "") -> Work[Answer]:
         """Tokenise a request and check it. Nobody finds a prefix of another tenant or cache salt.
 
         Raises:
-            Failure: INVALID_ARGUMENT where a prompt has more tokens than the model's context.
+            Failure: INVALID_ARGUMENT where a prompt has more tokens than the model's context, the request
+                takes more memory than there is, or a question cannot be read in the way that was asked for.
         """
-        state, prefix = self._read_state(request.state)
-        temperature = self.temperature(request.temperature)
-        readouts: dict[OptionStyle | None, Letters] = {}
-        planned = [
-            PlannedQuestion(
-                question=asked.question,
-                reads=readouts.setdefault(asked.style, Letters(state, self.profile, asked.style)).read(
-                    asked.question, temperature.value
-                ),
-                readout=letters.NAME,
-                profile=self.profile.name,
-                prompt_version=self.profile.prompt_version,
-                temperature=temperature,
-            )
-            for asked in request.questions
-        ]
-        decision = Decision(planned, self.compile, request.abstain, self._check_pass)
-        longest = max(len(pass_.tokens) for pass_ in decision.prepare())
-        for asked in request.questions:
-            # Before the first forward, so that nothing is half done.
-            later = readouts[asked.style].longest_later(asked.question)
-            for pass_ in self.compile([later] if later is not None else []):
-                self._check_pass(asked.question, pass_)
-                longest = max(longest, len(pass_.tokens))
-        salt = self._salt(tenant, request.cache_salt)
-        return Work(prefix, decision, request.isolated, salt, self.bytes_of(longest))
+        options = request.options
+        state = self._content(request.state)
+        readouts: dict[ChosenReadout, Readout] = {}
+        questions = [(asked.question, self._open(asked, state, readouts)) for asked in request.questions]
+        prefixes = self._prefixes({readout.opening(question) for question, readout in questions})
+        planned = self._planned(request, [readout for _, readout in questions])
+        origin = Origin(self.model, self.weights_hash, request.state_hash)
+        most = self.memory.longest_whole(self.context) if options.independent else self.context
+
+        def compile(asked: Sequence[tuple[Question, Prompt]]) -> Sequence[Pass]:
+            passes = self._compile(asked)
+            for (question, _), pass_ in zip(asked, passes, strict=True):
+                self._check(f"questions[{question.index}]", pass_.longest, most)
+            return passes
+
+        decision = Decision(planned, compile, options.abstain, origin)
+        # Before the first forward, so that nothing is half done.
+        passes = decision.prepare()
+        later = [(question, readout.later(question)) for question, readout in questions]
+        after = compile([(question, prompt) for question, prompt in later if prompt is not None])
+        return Work(
+            prefixes=prefixes,
+            rounds=decision,
+            isolated=options.isolated,
+            independent=options.independent,
+            salt=self._salt(tenant, options.cache_salt),
+            nbytes=self._nbytes(prefixes, [*passes, *after], options.independent),
+        )
 
     def prewarm(self, state: StateContent, hold_s: float, cache_salt: str, tenant: str) -> Prewarming:
-        """What reads a state and holds it. Raises as `plan` does."""
-        _, prefix = self._read_state(state)
-        return Prewarming(prefix, self._salt(tenant, cache_salt), hold_s, self.bytes_of(len(prefix)))
-
-    def compile(self, prompts: Sequence[Prompt]) -> list[Pass]:
-        """Prompts in this model's tokens."""
-        encoded = self.frame.encode_many([prompt.message for prompt in prompts])
-        return [
-            Pass(tokens, tuple(self.labels[label] for label in prompt.labels))
-            for tokens, prompt in zip(encoded, prompts, strict=True)
-        ]
+        """What reads a state for the profile's readout and holds it. Raises as `plan` does."""
+        readout = self._open(None, self._content(state), {})
+        (prefix,) = self._prefixes({readout.opening(None)})
+        return Prewarming(
+            prefix, self._salt(tenant, cache_salt), hold_s, self.memory.shared([len(prefix)], 0)
+        )
 
     def temperature(self, requested: float | None) -> Temperature:
         """The temperature that applies, by precedence: request, profile, 1."""
@@ -104,43 +98,142 @@ class Planner:
             return Temperature(self.profile.temperature, TemperatureSource.PROFILE)
         return Temperature(1.0, TemperatureSource.DEFAULT)
 
-    def _read_state(self, state: StateContent) -> tuple[str, tuple[int, ...]]:
-        """The state's text, and its prefix."""
-        text = state_text(state) if isinstance(state, tuple) else self.profile.wording.state(state)
+    @property
+    def default(self) -> ChosenReadout:
+        """What reads a question whose request names no readout."""
+        kind = self.registry.readouts[self.profile.readout]
+        return ChosenReadout(kind, kind.settings(jsontext.Object(self.profile.settings)))
+
+    @property
+    def prompt_version(self) -> str:
+        """The version of the prompts of that readout."""
+        return self._open(None, "", {}).prompt_version
+
+    def _open(
+        self, asked: AskedQuestion | None, state: Content, readouts: dict[ChosenReadout, Readout]
+    ) -> Readout:
+        chosen = asked.readout if asked is not None and asked.readout is not None else self.default
+        if chosen not in readouts:
+            model = Model(self.profile, self.replies.single_tokens)
+            readouts[chosen] = chosen.kind.open(state, model, chosen.settings)
+        return readouts[chosen]
+
+    def _planned(self, request: DecisionRequest, readouts: Sequence[Readout]) -> list[PlannedQuestion]:
+        temperature = self.temperature(request.options.temperature)
+        faults = Faults()
+        planned: list[PlannedQuestion] = []
+        for asked, readout in zip(request.questions, readouts, strict=True):
+            question = asked.question
+            reads = readout.read(question, temperature.value, request.options.orders)
+            try:
+                prompts = next(reads)
+            except ValueError as error:
+                faults.unsupported(f"questions[{question.index}]", str(error))
+                continue
+            planned.append(
+                PlannedQuestion(
+                    question=question,
+                    type=self._type(question),
+                    reads=reads,
+                    prompts=prompts,
+                    readout=(asked.readout or self.default).kind.name,
+                    profile=self.profile.name,
+                    prompt_version=readout.prompt_version,
+                    temperature=temperature,
+                )
+            )
+        faults.check()
+        return planned
+
+    def _type(self, question: Question) -> AnswerType:
+        if question.extension is not None:
+            return self.registry.types[question.extension.type]
+        match question.type:
+            case Predicate():
+                return self.registry.types["predicate"]
+            case Choice():
+                return self.registry.types["choice"]
+            case _:
+                return self.registry.types["score"]
+
+    def _compile(self, asked: Sequence[tuple[Question, Prompt]]) -> list[Pass]:
+        """Prompts in this model's tokens, those of one system's text together."""
+        passes: dict[int, Pass] = {}
+        by_system: dict[str, list[int]] = {}
+        for place, (_, prompt) in enumerate(asked):
+            by_system.setdefault(prompt.system, []).append(place)
+        for system, places in by_system.items():
+            encoded = self.replies.frame(system).encode_many([asked[place][1].message for place in places])
+            for place, tokens in zip(places, encoded, strict=True):
+                question, prompt = asked[place]
+                try:
+                    passes[place] = self._pass(prompt, tokens)
+                except CandidateError as error:
+                    path = f"questions[{question.index}].readout"
+                    raise failures.invalid([Violation(path, str(error))]) from error
+        return [passes[place] for place in range(len(asked))]
+
+    def _pass(self, prompt: Prompt, tokens: tuple[int, ...]) -> Pass:
+        if prompt.whole:
+            candidates = self.replies.candidates(prompt.system, prompt.labels)
+            return Pass(tokens, candidates=candidates, kept=prompt.prior)
+        labels = self.replies.label_ids(prompt.system, prompt.labels)
+        return Pass(tokens, labels=labels, kept=prompt.prior)
+
+    def _content(self, state: StateContent) -> Content:
+        text = state_text(state) if isinstance(state, tuple) else state
         # Megabytes that cannot fit must not be tokenised to find that out.
-        if (least := self.frame.least_tokens(text)) > self.context:
-            raise self._too_long("state", least, "at least ")
-        prefix = self._prefix(text)
-        self._check("state", prefix)
-        return text, prefix
+        shown: Any = text if isinstance(text, str) else jsontext.render(text.value)
+        if (least := self.replies.frame("").least_tokens(shown)) > self.context:
+            raise self._too_long("state", least, self.context, "at least ")
+        return text
 
-    def _salt(self, tenant: str, cache_salt: str) -> bytes:
-        # As JSON, so that no tenant can write another one's salt.
-        named = json.dumps([self.profile.prompt_version, tenant, cache_salt]).encode()
-        return hashlib.sha256(self.salt + named).digest()
-
-    def _prefix(self, state: str) -> tuple[int, ...]:
-        """The tokens that every question about a state begins with: of template and state alone.
+    def _prefixes(self, openings: set[Opening]) -> tuple[tuple[int, ...], ...]:
+        """The tokens that every question about a state begins with, for each way in which they begin.
 
         They are the longest common beginning of the prompt that holds the state and of the prompt whose
         question is empty, so that tokens which merge across the state's end fall behind it.
         """
-        alone, continued = self.frame.encode_many(
-            [letters.state_message(state), letters.empty_message(state, self.profile.style)]
-        )
-        pairs = zip(alone, continued, strict=False)
-        return tuple(token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+        found: set[tuple[int, ...]] = set()
+        for opening in openings:
+            frame = self.replies.frame(opening.system)
+            alone, continued = frame.encode_many([opening.alone, opening.continued])
+            pairs = zip(alone, continued, strict=False)
+            prefix = tuple(token for token, _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+            self._check("state", len(prefix), self.context)
+            found.add(prefix)
+        return tuple(sorted(found))
 
-    def _check_pass(self, question: Question, pass_: Pass) -> None:
-        self._check(f"questions[{question.index}]", pass_.tokens)
+    def _nbytes(self, prefixes: Sequence[tuple[int, ...]], passes: Sequence[Pass], independent: bool) -> int:
+        if independent:
+            return self.memory.whole(max(pass_.longest for pass_ in passes))
+        tails = [pass_.longest - _matched(prefixes, pass_) for pass_ in passes]
+        nbytes = self.memory.shared([len(prefix) for prefix in prefixes], max(tails))
+        if self.memory.budget is not None and nbytes > self.memory.budget:
+            problem = (
+                f"takes {nbytes >> 20} MiB to be read in {len(prefixes)} ways, and there are "
+                f"{self.memory.budget >> 20}; ask with one readout at a time, or shorten the state"
+            )
+            raise failures.invalid([Violation("state", problem)], "CONTEXT_EXCEEDED")
+        return nbytes
 
-    def _check(self, path: str, tokens: Sequence[int]) -> None:
-        if len(tokens) > self.context:
-            raise self._too_long(path, len(tokens))
+    def _salt(self, tenant: str, cache_salt: str) -> bytes:
+        # As JSON, so that no tenant can write another one's salt.
+        named = json.dumps([self.prompt_version, tenant, cache_salt]).encode()
+        return hashlib.sha256(self.salt + named).digest()
 
-    def _too_long(self, path: str, tokens: int, bound: str = "") -> failures.Failure:
+    def _check(self, path: str, tokens: int, most: int) -> None:
+        if tokens > most:
+            raise self._too_long(path, tokens, most)
+
+    def _too_long(self, path: str, tokens: int, most: int, bound: str = "") -> failures.Failure:
         what = "state" if path == "state" else "state or the question"
-        problem = f"takes {bound}{tokens} tokens and at most {self.context} are read; shorten the {what}"
+        problem = f"takes {bound}{tokens} tokens and at most {most} are read; shorten the {what}"
         return failures.invalid(
-            [Violation(path, problem)], "CONTEXT_EXCEEDED", tokens=str(tokens), limit=str(self.context)
+            [Violation(path, problem)], "CONTEXT_EXCEEDED", tokens=str(tokens), limit=str(most)
         )
+
+
+def _matched(prefixes: Sequence[tuple[int, ...]], pass_: Pass) -> int:
+    """How many tokens of a pass are in the longest prefix that it continues."""
+    return max((len(each) for each in prefixes if pass_.tokens[: len(each)] == each), default=0)
