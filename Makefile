@@ -21,7 +21,8 @@ demo: $(READY) ## Start the engine and the gateway, ask one request three ways, 
 	@$(VENV)/dicast demo
 
 test: $(READY) ## Run the tests
-	$(VENV)/python -m pytest
+	@# Two at a time, each file in one of them: most tests keep one core busy.
+	$(VENV)/python -m pytest -n 2 --dist loadfile
 
 serve: $(READY) ## Keep the engine and the gateway up until Ctrl-C; ARGS are for `dicast up`
 	@# With job control the terminal's Ctrl-C reaches dicast alone; make would end with an error of its own.

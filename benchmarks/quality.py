@@ -85,13 +85,13 @@ def generators() -> Any:
     return importlib.import_module("sys1bench.generators")
 
 
-def items(each: int) -> list[Item]:
+def items(each: int, seed: int = SEED) -> list[Item]:
     """So many items of each domain."""
     found = generators()
     return [
         item(generated)
         for domain in DOMAINS
-        for generated in found.get_generator(domain, n=each, seed=SEED).generate()
+        for generated in found.get_generator(domain, n=each, seed=seed).generate()
     ]
 
 
@@ -183,16 +183,23 @@ def wide(client: Client, runs: int = 3) -> dict[str, Any]:
 
 
 @contextmanager
+def serving(*flags: str) -> Iterator[str]:
+    """The address of a server that is started, as soon as it is ready."""
+    command = (sys.executable, "-m", "dicast.cli", "serve", "--grpc-port", "0", *flags)
+    with child(*command) as (address, _), Client(address, timeout_s=600) as client:
+        while client.model().status == "starting":
+            time.sleep(0.1)
+        yield address
+
+
+@contextmanager
 def connected(address: str | None) -> Iterator[Client]:
     """A client of the server at an address, or of one that is started; waits until it is ready."""
     if address is not None:
         with Client(address, timeout_s=600) as client:
             yield client
         return
-    command = (sys.executable, "-m", "dicast.cli", "serve", "--grpc-port", "0")
-    with child(*command) as (started, _), Client(started, timeout_s=600) as client:
-        while client.model().status == "starting":
-            time.sleep(0.1)
+    with serving() as started, Client(started, timeout_s=600) as client:
         yield client
 
 

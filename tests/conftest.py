@@ -1,6 +1,7 @@
 """What all tests share: a clean environment, and the embedded model, fetched once."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -20,8 +21,17 @@ hypothesis.settings.load_profile("dicast")
 def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """No setting of the machine reaches a test."""
     for name in list(os.environ):
-        if name.startswith("DICAST_") and name != "DICAST_CACHE":
+        if name.startswith("DICAST_") and name not in {"DICAST_CACHE", "DICAST_DATA"}:
             monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No calibration of whoever runs the tests reaches a test, nor the processes that it starts."""
+    with pytest.MonkeyPatch.context() as environment:
+        folder = tmp_path_factory.mktemp("data")
+        environment.setenv("DICAST_DATA", str(folder))
+        yield folder
 
 
 @pytest.fixture(scope="session")

@@ -29,6 +29,7 @@ from dicast_server.models.frames import Frames
 from dicast_server.models.load import LoadedModel
 from dicast_server.readouts.letters import LETTERS
 from dicast_server.readouts.profile import STOCK, Profile
+from dicast_server.service.calibrating import CalibrationSource
 from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue
 from dicast_server.service.host import Host
@@ -163,10 +164,17 @@ async def serving(
     drain_s: float = 5.0,
     keys: Keys | None = None,
     registry: Registry = REGISTRY,
+    calibration: CalibrationSource | None = None,
 ) -> AsyncIterator[Running]:
     """Serve a tiny model on a free port of the loopback."""
     limits = limits or Limits()
-    host = Host(load, registry, in_flight=limits.in_flight, least_option_mass=least_option_mass)
+    host = Host(
+        load,
+        registry,
+        in_flight=limits.in_flight,
+        least_option_mass=least_option_mass,
+        calibration=calibration,
+    )
     server = Server(
         host, Catalogue(host, "/models/tiny"), limits, deadlines or Deadlines(), drain_s, keys=keys
     )

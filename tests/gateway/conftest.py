@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import httpx
 import pytest
+from _pytest.nodeid import coerce_node_id
 from gateway.served import Loop, ScriptedServer, grpc_served, http_served
 
 if TYPE_CHECKING:
@@ -52,3 +53,14 @@ def tiny(loop: Loop) -> Iterator[Tiny]:
 
     with tiny_served(loop) as served:
         yield served
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the tests that schemathesis makes ids of their own: each operation's is its function's alone.
+
+    Those who run tests side by side run an id once.
+    """
+    for item in items:
+        if item.parent is not None and not item.nodeid.endswith(item.name):
+            # pytest has no public way to do so.
+            item._id = coerce_node_id(f"{item.parent.nodeid}::{item.name}")

@@ -141,3 +141,18 @@ def test_other_types_are_unknown(http: httpx.Client, type_: str) -> None:
     reply = http.post(decisions, json=other)
     assert "a question of type predicate, choice or score" in reply.json()["error"]["message"]
     assert reply.json()["error"]["param"] == "questions[0]"
+
+
+def test_an_abstention_tells_the_answer_as_the_question_was_read(
+    http: httpx.Client, server: ScriptedServer
+) -> None:
+    score = pb.ScoreAnswer(score=0.5, confidence=0.0, probabilities=[pb.LevelProbability(probability=1.0)])
+    refused = pb.RefusedAnswer(reason=pb.RefusedAnswer.REASON_ABSTAINED, message="no", score=score)
+    server.script = answering(pb.Answer(refused=refused))
+    (route, body), (other, body_of_other) = both_bodies({"type": "x_rank"})
+    reply = http.post(route, json={**body, "x_dicast": {"partial": True}}).json()
+    would_be = reply["x_dicast"]["refused"]["q"]["would_be"]
+    assert (would_be["type"], would_be["score"], would_be["legend"]) == ("score", 0.5, {})
+    (answer,) = http.post(other, json=body_of_other).json()["answers"]
+    assert answer["type"] == "refusal"
+    assert answer["x_dicast"]["refused"]["would_be"]["score"] == 0.5

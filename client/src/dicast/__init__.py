@@ -34,7 +34,17 @@ from dicast._errors import (
     Unavailable,
     Violation,
 )
-from dicast._models import Calibration, Engine, Limits, Model, Profile, SelfCheck, Store
+from dicast._models import (
+    BandTemperature,
+    Calibration,
+    Engine,
+    Limits,
+    Model,
+    Profile,
+    SelfCheck,
+    Store,
+    TypeCalibration,
+)
 from dicast._options import Abstain, Candidates, Direct, Letters, Options, Plugin, Readout
 from dicast._questions import (
     Choice,
@@ -56,6 +66,7 @@ __all__ = [
     "Answered",
     "AsyncClient",
     "AsyncStream",
+    "BandTemperature",
     "Calibration",
     "Cancelled",
     "Candidates",
@@ -104,6 +115,7 @@ __all__ = [
     "Store",
     "Stream",
     "Summary",
+    "TypeCalibration",
     "Unanswered",
     "Unauthenticated",
     "Unavailable",

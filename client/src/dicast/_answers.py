@@ -100,10 +100,13 @@ class Refused(_Answer):
     Attributes:
         reason: for programs.
         message: for people.
+        would_be: the answer that was less certain than `Abstain` asks for; that of a plugin's question as the
+            type that it was read as. None: there is none.
     """
 
     reason: Literal["abstained", "not_finite", "not_supported", "unspecified"]
     message: str
+    would_be: PredicateAnswer | ChoiceAnswer | ScoreAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

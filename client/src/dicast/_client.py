@@ -8,7 +8,7 @@ from typing import Any
 
 import grpc
 
-from dicast import _decode, _encode, _errors
+from dicast import _decode, _decode_models, _encode, _errors
 from dicast import _questions as q
 from dicast._answers import Decision, Event, Prewarmed
 from dicast._connection import DEFAULT_TARGET, DEFAULT_TIMEOUT_S, FROM_CLIENT, Connection, Timeout
@@ -173,12 +173,12 @@ class Client:
         """The served models, the default one first."""
         request = model_pb.ListModelsRequest()
         response = self._call(self._models.ListModels, request, timeout_s, request_id)
-        return tuple(_decode.model(each) for each in response.models)
+        return tuple(_decode_models.model(each) for each in response.models)
 
     def model(self, name: str = "", *, timeout_s: Timeout = FROM_CLIENT, request_id: str = "") -> Model:
         """One model by id or alias; the default one if empty. Raises NotFound where there is none."""
         request = model_pb.GetModelRequest(name=name)
-        return _decode.model(self._call(self._models.GetModel, request, timeout_s, request_id).model)
+        return _decode_models.model(self._call(self._models.GetModel, request, timeout_s, request_id).model)
 
     def _call(self, method: Callable[..., Any], request: Any, timeout_s: Timeout, request_id: str) -> Any:
         deadline_s = self._connection.deadline_s(timeout_s)

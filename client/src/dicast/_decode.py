@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timezone
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import grpc
 from google.protobuf.duration_pb2 import Duration
 
 from dicast import _answers as a
-from dicast import _errors, _models
+from dicast import _errors
+from dicast._decode_models import enum_name
 from dicast._diagnostics import Diagnostics, PassScores
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
-from dicast.v1 import model_service_pb2 as model_pb
-
-_UTC = timezone.utc  # noqa: UP017 - datetime.UTC is of Python 3.11
 
 
 def decision(response: service_pb.DecideResponse) -> a.Decision:
@@ -50,7 +47,30 @@ def answer(message: pb.Answer) -> a.Answer:
         "name": message.name if message.HasField("name") else None,
         "diagnostics": _diagnostics(message.diagnostics) if message.HasField("diagnostics") else None,
     }
+    if (probable := _probable(message, message.WhichOneof("kind"), common)) is not None:
+        return probable
     match message.WhichOneof("kind"):
+        case "skipped":
+            skipped = message.skipped
+            was = _answer_value(skipped.was) if skipped.HasField("was") else None
+            return a.Skipped(because=skipped.because, was=was, **common)
+        case "refused":
+            reason = enum_name(pb.RefusedAnswer.Reason, message.refused.reason, "REASON_")
+            would_be = _probable(message.refused, message.refused.WhichOneof("would_be"), common)
+            return a.Refused(
+                reason=cast(Any, reason), message=message.refused.message, would_be=would_be, **common
+            )
+        case "extension":
+            return a.ExtensionAnswer(type=message.extension.name, json=message.extension.json, **common)
+        case _:
+            raise _unknown("an answer")
+
+
+def _probable(
+    message: pb.Answer | pb.RefusedAnswer, kind: str | None, common: dict[str, Any]
+) -> a.PredicateAnswer | a.ChoiceAnswer | a.ScoreAnswer | None:
+    """An answer with probabilities, which both messages hold in fields of the same names; None for others."""
+    match kind:
         case "predicate":
             return a.PredicateAnswer(probability=message.predicate.probability, **common)
         case "choice":
@@ -70,17 +90,8 @@ def answer(message: pb.Answer) -> a.Answer:
                 labels=tuple(p.label if p.HasField("label") else None for p in score.probabilities),
                 **common,
             )
-        case "skipped":
-            skipped = message.skipped
-            was = _answer_value(skipped.was) if skipped.HasField("was") else None
-            return a.Skipped(because=skipped.because, was=was, **common)
-        case "refused":
-            reason = _name(pb.RefusedAnswer.Reason, message.refused.reason, "REASON_")
-            return a.Refused(reason=cast(Any, reason), message=message.refused.message, **common)
-        case "extension":
-            return a.ExtensionAnswer(type=message.extension.name, json=message.extension.json, **common)
         case _:
-            raise _unknown("an answer")
+            return None
 
 
 def summary(message: pb.DecideSummary) -> a.Summary:
@@ -105,72 +116,6 @@ def prewarmed(response: service_pb.PrewarmResponse) -> a.Prewarmed:
     )
 
 
-def model(message: model_pb.Model) -> _models.Model:
-    """A served model."""
-    profile, limits, engine = message.profile, message.limits, message.engine
-    status = _name(model_pb.Model.Status, message.status, "STATUS_")
-    return _models.Model(
-        id=message.id,
-        aliases=tuple(message.aliases),
-        family=message.family,
-        description=message.description,
-        status=cast(Literal["starting", "ready", "refused", "unspecified"], status),
-        status_message=message.status_message,
-        loaded_at=message.loaded_at.ToDatetime(_UTC) if message.HasField("loaded_at") else None,
-        question_types=tuple(message.question_types),
-        readouts=tuple(message.readouts),
-        profile=_models.Profile(
-            name=profile.name,
-            prompt_version=profile.prompt_version,
-            template_hash=profile.template_hash,
-            forward_tokens=profile.forward_tokens,
-        ),
-        limits=_models.Limits(
-            context_tokens=limits.context_tokens,
-            questions=limits.questions,
-            options=limits.options,
-            levels=limits.levels,
-            orders=limits.orders,
-            passes=limits.passes,
-            whole_tokens=limits.whole_tokens,
-            message_bytes=limits.message_bytes,
-            json_depth=limits.json_depth,
-            queued_requests=limits.queued_requests,
-        ),
-        calibration=_models.Calibration(
-            temperature=message.calibration.temperature, source=message.calibration.source
-        ),
-        engine=_models.Engine(
-            device=engine.device,
-            blas=engine.blas,
-            blas_threads=engine.blas_threads,
-            mlx_version=engine.mlx_version,
-            head_path=engine.head_path,
-            shared_tails=engine.shared_tails,
-            costs_hash=engine.costs_hash,
-        ),
-        parameters=message.parameters,
-        quantization=message.quantization,
-        self_check=_self_check(message.self_check) if message.HasField("self_check") else None,
-        store=_models.Store(
-            budget_bytes=message.store.budget_bytes,
-            used_bytes=message.store.used_bytes,
-            hits=message.store.hits,
-            misses=message.store.misses,
-            evictions=message.store.evictions,
-        ),
-    )
-
-
-def _self_check(message: model_pb.SelfCheck) -> _models.SelfCheck:
-    return _models.SelfCheck(
-        option_mass=message.option_mass,
-        right=message.right,
-        asked=message.asked,
-        predicate_direction=message.predicate_direction,
-    )
-
-
 def _diagnostics(message: pb.Diagnostics) -> Diagnostics:
     return Diagnostics(
         readout=message.readout,
@@ -178,7 +123,7 @@ def _diagnostics(message: pb.Diagnostics) -> Diagnostics:
         prompt_version=message.prompt_version,
         option_mass=message.option_mass,
         temperature=message.temperature,
-        temperature_source=_name(pb.TemperatureSource, message.temperature_source, "TEMPERATURE_SOURCE_"),
+        temperature_source=enum_name(pb.TemperatureSource, message.temperature_source, "TEMPERATURE_SOURCE_"),
         forwards=message.forwards,
         passes=message.passes,
         orders=message.orders,
@@ -204,6 +149,7 @@ def _diagnostics(message: pb.Diagnostics) -> Diagnostics:
         confidence_formula=message.confidence_formula,
         state_hash=message.state_hash,
         tokens=message.tokens,
+        offset=message.offset,
     )
 
 
@@ -232,13 +178,6 @@ def _answer_value(message: pb.AnswerValue) -> bool | str | int | None:
             return message.level
         case _:
             return None
-
-
-def _name(enum: Any, number: int, prefix: str) -> str:
-    # A value that a newer server knows and this client does not is "unspecified".
-    if number not in enum.values():
-        return "unspecified"
-    return str(enum.Name(number)).removeprefix(prefix).lower()
 
 
 def _seconds(duration: Duration) -> float:

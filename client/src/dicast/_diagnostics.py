@@ -50,6 +50,7 @@ class Diagnostics:
         confidence_formula: the name of the confidence's formula; empty where the type has none.
         state_hash: SHA-256 in hexadecimal of the state as it was sent.
         tokens: of all passes, the shared prefix in each.
+        offset: that was added to a predicate's logit, as it was fitted. Else 0.
     """
 
     readout: str
@@ -75,3 +76,4 @@ class Diagnostics:
     confidence_formula: str = ""
     state_hash: str = ""
     tokens: int = 0
+    offset: float = 0.0

@@ -50,8 +50,9 @@ def options(given: Options) -> pb.DecideOptions:
         if not isinstance(given.abstain, Abstain):
             raise unfit(given.abstain, "Abstain", ("options", "abstain"))
         message.abstain.SetInParent()
-        for field in ("min_confidence", "min_option_mass"):
-            assign(message.abstain, field, getattr(given.abstain, field), ("options", "abstain", field))
+        for field in ("min_confidence", "min_option_mass", "max_error"):
+            if (value := getattr(given.abstain, field)) is not None:
+                assign(message.abstain, field, value, ("options", "abstain", field))
     return message
 
 

@@ -54,16 +54,63 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BandTemperature:
+    """The temperature of questions with `min_options` to `max_options` options."""
+
+    min_options: int
+    max_options: int
+    temperature: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeCalibration:
+    """What was found for one type of question.
+
+    Attributes:
+        question_type: "predicate", "choice" or "score".
+        verdict: "calibrated"; "unchanged", where what was served stays; "no_signal", where the answers,
+            fitted or not, say no more than the labels' frequencies do. Empty: the type was not there.
+        rows: that it was found on.
+        temperature: of the type, where its band has none.
+        offset: that is added to a predicate's logit. Else 0.
+        bands: of numbers of options that have temperatures of their own.
+        max_errors: that `Abstain.max_error` may ask for.
+    """
+
+    question_type: str
+    verdict: str
+    rows: int
+    temperature: float
+    offset: float = 0.0
+    bands: tuple[BandTemperature, ...] = ()
+    max_errors: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
     """What turns scores into probabilities.
 
     Attributes:
-        temperature: by default.
-        source: of it: "server", "fitted", "profile" or "default".
+        temperature: by default: of questions that none of `types` is for.
+        source: of what is applied: "server", "fitted", "profile" or "default".
+        scheme: of the fit: "one", "per_type", "per_type_and_band", or "none" where nothing had to be fitted.
+            Empty: there is no calibration.
+        types: that the calibration says something of. Their temperatures are applied where the source is
+            "fitted".
+        digest: of what the calibration was made for: the name of its file.
+        fitted_at: when it was made. None: there is none.
+        made_for: what it was made for, a JSON object as text.
+        wanted: what a calibration of this server is to be made for, a JSON object as text.
     """
 
     temperature: float
     source: str
+    scheme: str = ""
+    types: tuple[TypeCalibration, ...] = ()
+    digest: str = ""
+    fitted_at: datetime | None = None
+    made_for: str = ""
+    wanted: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

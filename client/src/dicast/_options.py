@@ -77,10 +77,14 @@ class Abstain:
     Attributes:
         min_confidence: in [0, 1]; below it a question is refused. A predicate counts |2p - 1|.
         min_option_mass: in [0, 1]; the least share of the model's probability on the listed options.
+        max_error: in (0, 0.5]; the largest share of errors among answered questions, for which the server's
+            calibration has a threshold: `Model.calibration` lists those of each type. A request fails where a
+            question has none. None: any.
     """
 
     min_confidence: float = 0.0
     min_option_mass: float = 0.0
+    max_error: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,7 @@ class Abstain(Shape):
 
     min_confidence: float = 0.0
     min_option_mass: float = 0.0
+    max_error: float | None = None
 
 
 class QuestionSettings(Shape):

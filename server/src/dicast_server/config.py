@@ -9,6 +9,7 @@ from typing import Literal
 from pydantic import Field
 from pydantic_settings import BaseSettings, CliPositionalArg, SettingsConfigDict
 
+from dicast_server.calibration.table import MAX_TEMPERATURE, MIN_TEMPERATURE
 from dicast_server.profiling.comparison import LEAST_OPTION_MASS
 
 DEFAULT_MODEL = "smollm2-135m-instruct"
@@ -56,6 +57,22 @@ class Settings(ModelSettings):
         None,
         description="stock, openjev or a file of `dicast profile --write`; default: the one that comes with "
         "dicast for the model, else stock",
+    )
+    temperature: float | None = Field(
+        None,
+        ge=MIN_TEMPERATURE,
+        le=MAX_TEMPERATURE,
+        description="temperature of all questions whose request names none; nothing fitted is applied then",
+    )
+    calibration: str | None = Field(
+        None,
+        description="file of `dicast calibrate`, or none; default: the latest saved one that was made for "
+        "the model, its template, the profile and its readout",
+    )
+    calibrate: Path | None = Field(
+        None,
+        description="file of labelled questions (JSONL or CSV) to fit a calibration on before serving; "
+        "the fit is saved, and the next start with the same file finds it",
     )
     alias: list[str] = Field(
         [],

@@ -67,9 +67,9 @@ def test_single_tokens_are_read_as_such_where_all_are() -> None:
     ("settings", "why"),
     [
         ({"scoring": Scoring.SINGLE_TOKEN}, r"not one token of their own \('red', 'blue'\)"),
-        ({"texts": ("a",)}, "1 candidate texts for 2 options"),
-        ({"texts": ("a", "")}, "no candidate text for option 1"),
-        ({"texts": ("a", "a")}, "the same candidate text for options 0 and 1"),
+        ({"texts": ("a",)}, "are 1 candidate texts for 2 options"),
+        ({"texts": ("a", "")}, "is empty: there is nothing to score"),
+        ({"texts": ("a", "a")}, "is the same candidate text as that of option 0"),
     ],
 )
 def test_what_cannot_be_scored_is_refused(settings: dict[str, Any], why: str) -> None:

@@ -70,7 +70,7 @@ async def test_the_first_that_reaches_the_floor(
         assert ("reply begins with" in shown.description) == (kept is not None)
         assert f"behind {kept or 'the template'}" in caplog.text
         # What is served is what was checked.
-        assert running.host.planner() is seen[-1]
+        assert running.host.planner().replies is seen[-1].replies
         assert (await running.decisions.Decide(request())).answers
 
 

@@ -25,6 +25,7 @@ LETTERS = pb.Readout(letters=pb.LettersReadout())
 CORRECTED = pb.Readout(letters=pb.LettersReadout(correct_prior=True))
 DIRECT = pb.Readout(direct=pb.DirectReadout())
 CANDIDATES = pb.Readout(candidates=pb.CandidatesReadout())
+TEXTS = "questions[0].readout.candidates.texts"
 SEQUENCE = pb.CandidatesReadout.SCORING_SEQUENCE
 
 
@@ -176,16 +177,12 @@ async def test_strange_names_are_options_like_any_other(readout: pb.Readout) -> 
 @pytest.mark.parametrize(
     ("values", "readout", "path", "problem"),
     [
-        (["red", ""], CANDIDATES, "questions[0]", "no candidate text for option 1"),
-        (["a", "b"], sequences("x"), "questions[0]", "1 candidate texts for 2 options"),
-        (
-            ["a", "b"],
-            sequences("same", "same"),
-            "questions[0]",
-            "the same candidate text for options 0 and 1",
-        ),
-        (["a", "b"], sequences("x<|im_end|>", "y"), "questions[0].readout", "control token"),
-        (["a", "b"], sequences("y", "x" * 65), "questions[0].readout", "takes 65 tokens, and at most 64"),
+        (["red", ""], CANDIDATES, "questions[0].choice.options[1].value", "nothing to score"),
+        (["a", "b"], sequences("x"), TEXTS, "are 1 candidate texts for 2 options"),
+        (["a", "b"], sequences("same", "same"), f"{TEXTS}[1]", "same candidate text as that of option 0"),
+        (["a", "b"], sequences("x<|im_end|>", "y"), f"{TEXTS}[0]", "control token"),
+        (["<|im_end|>", "b"], sequences(), "questions[0].choice.options[0].value", "control token"),
+        (["a", "b"], sequences("y", "x" * 65), f"{TEXTS}[1]", "takes 65 tokens, and at most 64"),
         (
             ["a", "b"],
             pb.Readout(
@@ -213,7 +210,7 @@ async def test_wide_choices_beyond_the_context_are_refused_whole(readout: pb.Rea
     async with serving() as running:
         asked = choice(values=[f"{n:03} {'x' * 196}" for n in range(255)], readout=readout)
         (violation,) = await violations(running, asked)
-        assert violation.field in {"questions[0]", "questions[0].readout"}
+        assert violation.field in {"questions[0]", "questions[0].choice.options[0].value"}
 
 
 async def test_orders_are_averaged_and_said() -> None:

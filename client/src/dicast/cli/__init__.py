@@ -12,13 +12,15 @@ from dicast.cli.command import CommandError, describe
 
 _GROUP = "dicast.commands"
 _KNOWN = {
+    "calibrate": ("dicast-server", "fit what makes a model's probabilities hold, on labelled questions"),
     "decide": ("dicast", "ask questions about a text or a JSON value"),
     "demo": ("dicast", "start engine and gateway, ask one request three ways, compare, stop"),
+    "eval": ("dicast-server", "measure how good a system's probabilities are, or compare two"),
     "gateway": ("dicast-gateway", "serve /v1/systemone and /v1/decisions over HTTP"),
     "key": ("dicast-server", "make an API key"),
     "models": ("dicast", "show the served models"),
     "prewarm": ("dicast", "have a state read and kept before it is asked about"),
-    "profile": ("dicast-server", "measure what forwards cost on this machine"),
+    "profile": ("dicast-server", "compare the ways of reading a model, and what forwards cost"),
     "serve": ("dicast-server", "serve a model over gRPC"),
     "up": ("dicast", "run the engine and the gateway together"),
 }

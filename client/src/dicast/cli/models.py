@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from dicast import DicastError, Engine, Model, Store
+from dicast import Calibration, DicastError, Engine, Model, Store
 from dicast.cli.command import CommandError, Parser, add_server_flags, connect, describe
 from dicast.cli.table import WIDTH, Style, field_lines, fit, style_for
 
@@ -35,6 +35,8 @@ def as_json(model: Model) -> dict[str, Any]:
     """A model for programs."""
     body = asdict(model)
     body["loaded_at"] = model.loaded_at.isoformat() if model.loaded_at else None
+    fitted_at = model.calibration.fitted_at
+    body["calibration"]["fitted_at"] = fitted_at.isoformat() if fitted_at else None
     return body
 
 
@@ -48,6 +50,24 @@ def engine_line(engine: Engine) -> str:
     if engine.mlx_version:
         parts.append(f"MLX {engine.mlx_version}")
     return ", ".join(parts)
+
+
+def calibration_line(calibration: Calibration) -> str:
+    """What turns scores into probabilities, in a few words; a fit that only flattens says so."""
+    applied = f"temperature {calibration.temperature:g} ({calibration.source})"
+    if not calibration.scheme:
+        return applied
+    if calibration.source == "server":
+        return f"{applied}; the calibration {calibration.digest} is not applied"
+    told = ", ".join(
+        f"{each.question_type} {_VERDICTS.get(each.verdict, each.verdict) or 'not fitted'}"
+        + (f" (T {each.temperature:.3g})" if calibration.source == "fitted" else "")
+        for each in calibration.types
+    )
+    return f"{told}; {calibration.digest}" if calibration.source == "fitted" else f"{applied}; {told}"
+
+
+_VERDICTS = {"no_signal": "NO SIGNAL"}
 
 
 def model_lines(model: Model, style: Style) -> list[str]:
@@ -69,10 +89,7 @@ def model_lines(model: Model, style: Style) -> list[str]:
                     "profile",
                     f"{profile.name}, prompt version {profile.prompt_version}" if profile.name else "",
                 ),
-                (
-                    "calibration",
-                    f"temperature {model.calibration.temperature:g} ({model.calibration.source})",
-                ),
+                ("calibration", calibration_line(model.calibration)),
                 ("engine", engine_line(model.engine)),
                 ("self-check", asked),
                 (

@@ -1043,21 +1043,30 @@ class Abstain(_message.Message):
 
     MIN_CONFIDENCE_FIELD_NUMBER: _builtins.int
     MIN_OPTION_MASS_FIELD_NUMBER: _builtins.int
+    MAX_ERROR_FIELD_NUMBER: _builtins.int
     min_confidence: _builtins.float
     """min_confidence in [0, 1]: below it a question is refused. A predicate counts |2p - 1|."""
     min_option_mass: _builtins.float
     """min_option_mass in [0, 1]: the least share of the model's probability on the listed options."""
+    max_error: _builtins.float
+    """max_error in (0, 0.5]: the most errors among answered questions, as a share. A question is refused below
+    the threshold that the server's calibration has for it; GetModel lists those of each type. A request is
+    refused whole where a question has none.
+    """
     def __init__(
         self,
         *,
         min_confidence: _builtins.float = ...,
         min_option_mass: _builtins.float = ...,
+        max_error: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_error", b"_max_error", "max_error", b"max_error"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["min_confidence", b"min_confidence", "min_option_mass", b"min_option_mass"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_error", b"_max_error", "max_error", b"max_error", "min_confidence", b"min_confidence", "min_option_mass", b"min_option_mass"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__max_error: _TypeAlias = _typing.Literal["max_error"]  # noqa: Y015
+    _WhichOneofArgType__max_error: _TypeAlias = _typing.Literal["_max_error", b"_max_error"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_error) -> _WhichOneofReturnType__max_error | None: ...
 
 Global___Abstain: _TypeAlias = Abstain  # noqa: Y015
 
@@ -1343,21 +1352,41 @@ class RefusedAnswer(_message.Message):
 
     REASON_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
+    PREDICATE_FIELD_NUMBER: _builtins.int
+    CHOICE_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
     reason: Global___RefusedAnswer.Reason.ValueType
     """reason for programs."""
     message: _builtins.str
     """message for people."""
+    @_builtins.property
+    def predicate(self) -> Global___PredicateAnswer:
+        """predicate would be the answer."""
+
+    @_builtins.property
+    def choice(self) -> Global___ChoiceAnswer:
+        """choice would be the answer."""
+
+    @_builtins.property
+    def score(self) -> Global___ScoreAnswer:
+        """score would be the answer."""
+
     def __init__(
         self,
         *,
         reason: Global___RefusedAnswer.Reason.ValueType = ...,
         message: _builtins.str = ...,
+        predicate: Global___PredicateAnswer | None = ...,
+        choice: Global___ChoiceAnswer | None = ...,
+        score: Global___ScoreAnswer | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "predicate", b"predicate", "score", b"score", "would_be", b"would_be"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message", b"message", "reason", b"reason"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "message", b"message", "predicate", b"predicate", "reason", b"reason", "score", b"score", "would_be", b"would_be"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType_would_be: _TypeAlias = _typing.Literal["predicate", "choice", "score"]  # noqa: Y015
+    _WhichOneofArgType_would_be: _TypeAlias = _typing.Literal["would_be", b"would_be"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType_would_be) -> _WhichOneofReturnType_would_be | None: ...
 
 Global___RefusedAnswer: _TypeAlias = RefusedAnswer  # noqa: Y015
 
@@ -1390,6 +1419,7 @@ class Diagnostics(_message.Message):
     CONFIDENCE_FORMULA_FIELD_NUMBER: _builtins.int
     STATE_HASH_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
     readout: _builtins.str
     """readout by name, for example "letters"."""
     profile: _builtins.str
@@ -1442,6 +1472,8 @@ class Diagnostics(_message.Message):
     """
     tokens: _builtins.int
     """tokens of all passes of the question, the shared prefix in each."""
+    offset: _builtins.float
+    """offset that was added to a predicate's logit after the temperature, as it was fitted. Else 0."""
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___PassScores]:
         """scores are the raw scores, an entry per pass. With DETAIL_LEVEL_FULL only."""
@@ -1472,10 +1504,11 @@ class Diagnostics(_message.Message):
         confidence_formula: _builtins.str = ...,
         state_hash: _builtins.str = ...,
         tokens: _builtins.int = ...,
+        offset: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["concentration", b"concentration", "confidence_formula", b"confidence_formula", "entropy", b"entropy", "forwards", b"forwards", "head_path", b"head_path", "length_normalized", b"length_normalized", "margin", b"margin", "option_mass", b"option_mass", "order_spread", b"order_spread", "orders", b"orders", "passes", b"passes", "prior_corrected", b"prior_corrected", "profile", b"profile", "prompt_hash", b"prompt_hash", "prompt_version", b"prompt_version", "readout", b"readout", "score_kind", b"score_kind", "scores", b"scores", "state_hash", b"state_hash", "temperature", b"temperature", "temperature_source", b"temperature_source", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["concentration", b"concentration", "confidence_formula", b"confidence_formula", "entropy", b"entropy", "forwards", b"forwards", "head_path", b"head_path", "length_normalized", b"length_normalized", "margin", b"margin", "offset", b"offset", "option_mass", b"option_mass", "order_spread", b"order_spread", "orders", b"orders", "passes", b"passes", "prior_corrected", b"prior_corrected", "profile", b"profile", "prompt_hash", b"prompt_hash", "prompt_version", b"prompt_version", "readout", b"readout", "score_kind", b"score_kind", "scores", b"scores", "state_hash", b"state_hash", "temperature", b"temperature", "temperature_source", b"temperature_source", "tokens", b"tokens", "truncated_tokens", b"truncated_tokens"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -340,23 +340,139 @@ class Calibration(_message.Message):
 
     TEMPERATURE_FIELD_NUMBER: _builtins.int
     SOURCE_FIELD_NUMBER: _builtins.int
+    SCHEME_FIELD_NUMBER: _builtins.int
+    TYPES_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    FITTED_AT_FIELD_NUMBER: _builtins.int
+    MADE_FOR_FIELD_NUMBER: _builtins.int
+    WANTED_FIELD_NUMBER: _builtins.int
     temperature: _builtins.float
-    """temperature by default."""
+    """temperature by default: of questions that nothing below is for."""
     source: _builtins.str
-    """source of it: "server", "fitted", "profile" or "default"."""
+    """source of what is applied: "server", "fitted", "profile" or "default"."""
+    scheme: _builtins.str
+    """scheme of the fit: "one", "per_type" or "per_type_and_band"; "none" where the questions showed that
+    nothing has to be fitted. Empty: there is no calibration.
+    """
+    digest: _builtins.str
+    """digest of what the calibration was made for: the name of its file."""
+    made_for: _builtins.str
+    """made_for is that, as a JSON object. Questions of other readouts, settings or orders are not calibrated."""
+    wanted: _builtins.str
+    """wanted is what a calibration of this server is to be made for, as a JSON object: the default readout in
+    one order.
+    """
+    @_builtins.property
+    def types(self) -> _containers.RepeatedCompositeFieldContainer[Global___TypeCalibration]:
+        """types that the calibration says something of. Where the scheme is none, or the source is "server", their
+        temperatures are not applied.
+        """
+
+    @_builtins.property
+    def fitted_at(self) -> _timestamp_pb2.Timestamp:
+        """fitted_at is when it was made."""
+
     def __init__(
         self,
         *,
         temperature: _builtins.float = ...,
         source: _builtins.str = ...,
+        scheme: _builtins.str = ...,
+        types: _abc.Iterable[Global___TypeCalibration] | None = ...,
+        digest: _builtins.str = ...,
+        fitted_at: _timestamp_pb2.Timestamp | None = ...,
+        made_for: _builtins.str = ...,
+        wanted: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["fitted_at", b"fitted_at"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["source", b"source", "temperature", b"temperature"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["digest", b"digest", "fitted_at", b"fitted_at", "made_for", b"made_for", "scheme", b"scheme", "source", b"source", "temperature", b"temperature", "types", b"types", "wanted", b"wanted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Calibration: _TypeAlias = Calibration  # noqa: Y015
+
+@_typing.final
+class TypeCalibration(_message.Message):
+    """TypeCalibration is what was found for one type of question."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    QUESTION_TYPE_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    TEMPERATURE_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BANDS_FIELD_NUMBER: _builtins.int
+    MAX_ERRORS_FIELD_NUMBER: _builtins.int
+    question_type: _builtins.str
+    """question_type: "predicate", "choice" or "score". Plugins' questions count as the type they are read as."""
+    verdict: _builtins.str
+    """verdict: "calibrated"; "unchanged", where what was served stays; "no_signal", where the answers, fitted
+    or not, say no more than the labels' frequencies do. Empty: there were no questions of this type.
+    """
+    rows: _builtins.int
+    """rows that it was found on."""
+    temperature: _builtins.float
+    """temperature of the type, where its band has none."""
+    offset: _builtins.float
+    """offset that is added to a predicate's logit. Else 0."""
+    @_builtins.property
+    def bands(self) -> _containers.RepeatedCompositeFieldContainer[Global___BandTemperature]:
+        """bands of numbers of options that have temperatures of their own."""
+
+    @_builtins.property
+    def max_errors(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """max_errors that Abstain.max_error may ask for."""
+
+    def __init__(
+        self,
+        *,
+        question_type: _builtins.str = ...,
+        verdict: _builtins.str = ...,
+        rows: _builtins.int = ...,
+        temperature: _builtins.float = ...,
+        offset: _builtins.float = ...,
+        bands: _abc.Iterable[Global___BandTemperature] | None = ...,
+        max_errors: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bands", b"bands", "max_errors", b"max_errors", "offset", b"offset", "question_type", b"question_type", "rows", b"rows", "temperature", b"temperature", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TypeCalibration: _TypeAlias = TypeCalibration  # noqa: Y015
+
+@_typing.final
+class BandTemperature(_message.Message):
+    """BandTemperature is the temperature of questions with so many options."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MIN_OPTIONS_FIELD_NUMBER: _builtins.int
+    MAX_OPTIONS_FIELD_NUMBER: _builtins.int
+    TEMPERATURE_FIELD_NUMBER: _builtins.int
+    min_options: _builtins.int
+    """min_options of the band."""
+    max_options: _builtins.int
+    """max_options of the band."""
+    temperature: _builtins.float
+    """temperature of its questions."""
+    def __init__(
+        self,
+        *,
+        min_options: _builtins.int = ...,
+        max_options: _builtins.int = ...,
+        temperature: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_options", b"max_options", "min_options", b"min_options", "temperature", b"temperature"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___BandTemperature: _TypeAlias = BandTemperature  # noqa: Y015
 
 @_typing.final
 class Engine(_message.Message):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from dicast.v1 import decision_pb2 as pb
@@ -13,11 +14,11 @@ from dicast_gateway.settings import FIELD
 
 def to_json(request: service_pb.DecideRequest, response: service_pb.DecideResponse) -> dict[str, Any]:
     """Answers to what was asked, in the order of the questions; the key `name` is always there."""
+    say = partial(_answer, request)
     return {
         "model": response.summary.model,
         "answers": [
-            {**_answer(request, answer), **shown(answer, request.options.detail)}
-            for answer in response.answers
+            {**say(answer), **shown(answer, request.options.detail, say)} for answer in response.answers
         ],
         "usage": _usage(response.summary.usage),
     }

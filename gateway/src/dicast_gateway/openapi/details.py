@@ -4,13 +4,29 @@ from __future__ import annotations
 
 from dicast_gateway.openapi.schemas import COUNT, NUMBER, TEXT, Schema, closed, list_of, ref
 
+
+def _refusal(*answers: str) -> Schema:
+    return closed(
+        "Why a question was refused.",
+        {"reason": {**TEXT, "pattern": "^REASON_", "examples": ["REASON_ABSTAINED"]}, "message": TEXT},
+        {
+            "would_be": {
+                "oneOf": [ref(answer) for answer in answers],
+                "description": "The answer that was less certain than `abstain` asks for. Of a plugin's "
+                "question it is that of the type that it is read as.",
+            }
+        },
+    )
+
+
 DETAILS: dict[str, Schema] = {
     "AnswerDetail": closed(
         "How an answer was read. There with a `detail` of basic or full.",
         {"diagnostics": ref("Diagnostics")},
     ),
     "RefusalDetail": closed(
-        "Why there is no answer. There where a question was skipped, and with a `detail` of basic or full.",
+        "Why there is no answer. There where a question was skipped or its answer was less certain than "
+        "`abstain` asks for, and with a `detail` of basic or full.",
         {},
         {"diagnostics": ref("Diagnostics"), "refused": ref("Refusal"), "skipped": ref("Skip")},
     ),
@@ -27,10 +43,8 @@ DETAILS: dict[str, Schema] = {
             },
         },
     ),
-    "Refusal": closed(
-        "Why a question was refused.",
-        {"reason": {**TEXT, "pattern": "^REASON_", "examples": ["REASON_ABSTAINED"]}, "message": TEXT},
-    ),
+    "SystemOneRefusal": _refusal("NoulAnswer", "SystemOneChoiceAnswer", "ScoreAnswer"),
+    "Refusal": _refusal("PredicateAnswer", "DecisionsChoiceAnswer", "DecisionsScoreAnswer"),
     "Diagnostics": closed(
         "How an answer was read.",
         {
@@ -81,6 +95,7 @@ DETAILS: dict[str, Schema] = {
             "confidence_formula": {**TEXT, "description": "By its name; empty where there is none."},
             "state_hash": {**TEXT, "description": "SHA-256 of the state as the server got it."},
             "tokens": {**COUNT, "description": "Of all passes, the shared prefix in each."},
+            "offset": {**NUMBER, "description": "Added to a predicate's logit, as it was fitted; else 0."},
         },
     ),
 }

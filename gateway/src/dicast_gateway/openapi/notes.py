@@ -30,7 +30,7 @@ _SEED: dict[str, Any] = {
     "maximum": 2**64 - 1,
 }
 _TEMPERATURE: dict[str, Any] = {
-    "description": "Divides the scores before they become probabilities. Not said, the profile's.",
+    "description": "Divides the scores before they become probabilities. Not said, the server's.",
     "minimum": 0.05,
     "maximum": 20,
 }
@@ -143,6 +143,12 @@ NOTES: dict[str, dict[str, Any]] = {
     },
     "Abstain.min_confidence": {"description": "Least confidence; predicates have none.", **_SHARE},
     "Abstain.min_option_mass": {"description": "Least share of probability on the options.", **_SHARE},
+    "Abstain.max_error": {
+        "description": "Largest share of errors among answered questions. The server's calibration must have "
+        "a threshold for it.",
+        "exclusiveMinimum": 0,
+        "maximum": 0.5,
+    },
     "Extra.calibration_temperature": {**_TEMPERATURE, "description": "As `x_dicast.temperature`."},
     "Extra.seed": {**_SEED, "description": "As `x_dicast.seed`."},
     "Extra.detail": {"description": "As `x_dicast.detail`."},

@@ -47,7 +47,7 @@ _SYSTEM_ONE = {
                 "What has no answer: skipped questions, and refused ones where `x_dicast.partial` asks for "
                 "what there is.",
                 {},
-                {"refused": by_name(ref("Refusal")), "skipped": by_name(ref("Skip"))},
+                {"refused": by_name(ref("SystemOneRefusal")), "skipped": by_name(ref("Skip"))},
             )
         },
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from dicast import jsontext
@@ -28,13 +29,14 @@ def to_json(asked: Asked, response: service_pb.DecideResponse) -> dict[str, Any]
     for answer in response.answers:
         question = request.questions[answer.index]
         kind = answer.WhichOneof("kind")
+        say = partial(_answer, question)
         if asked.partial and kind == "refused":
-            refused[question.key] = refusal(answer.refused)
+            refused[question.key] = refusal(answer, say)
         elif kind == "skipped":
             answers[question.key] = None
             skipped[question.key] = skip(answer.skipped, answer.skipped.because)
         else:
-            answers[question.key] = {**_answer(question, answer), **shown(answer, request.options.detail)}
+            answers[question.key] = {**say(answer), **shown(answer, request.options.detail, say)}
     told = {"refused": refused, "skipped": skipped}
     return {
         "model": response.summary.model,

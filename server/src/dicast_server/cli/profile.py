@@ -28,8 +28,9 @@ def main(argv: list[str]) -> int:
         return 2
     for file in filter(None, (settings.costs, settings.write)):
         # Before minutes of measuring.
-        if not file.absolute().parent.is_dir():
-            print(f"dicast profile: {file} cannot be written: there is no such folder", file=sys.stderr)
+        why = "it is a folder" if file.is_dir() else "there is no such folder"
+        if file.is_dir() or not file.absolute().parent.is_dir():
+            print(f"dicast profile: {file} cannot be written: {why}", file=sys.stderr)
             return 1
     library = blas.ensure()
     if library.warning:

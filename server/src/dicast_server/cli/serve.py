@@ -8,17 +8,34 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 
-from dicast_server import blas, caches
+from dicast_server import blas, caches, calibrations
+from dicast_server.calibration import file as calibration_file
+from dicast_server.calibration.file import CalibrationFileError
 from dicast_server.cli import arguments
+from dicast_server.cli.profiles import read_profile
 from dicast_server.config import Settings
 from dicast_server.engine import ENGINE_THREAD
 from dicast_server.engine.costs import Costs
 from dicast_server.profiling.profile_file import ProfileFile
-from dicast_server.readouts.profile import PROFILES, Profile
+from dicast_server.readouts.profile import Profile
+from dicast_server.service.calibrated import Given
 from dicast_server.service.keys import Keys
 from dicast_server.service.registry import PluginError, Registry
+
+NO_CALIBRATION = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """What the files hold that the flags name."""
+
+    profile: Profile | ProfileFile | None
+    costs: Costs | None
+    keys: Keys | None
+    calibration: Given | None
 
 
 def main(argv: list[str]) -> int:
@@ -28,14 +45,17 @@ def main(argv: list[str]) -> int:
         return 2
     flag = "--profile"
     try:
-        profile = _profile(settings.profile)
+        profile = read_profile(settings.profile)
         flag = "--costs"
         costs = Costs.read(settings.costs) if settings.costs is not None else None
         flag = "--api-keys"
         keys = Keys.read(settings.api_keys) if settings.api_keys is not None else None
-    except ValueError as error:
+        flag = "--calibration"
+        calibration = _calibration(settings)
+    except (ValueError, CalibrationFileError) as error:
         print(f"dicast serve: {flag}: {error}", file=sys.stderr)
         return 2
+    files = _Files(profile, costs, keys, calibration)
     logging.basicConfig(
         level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s %(message)s"
     )
@@ -51,7 +71,7 @@ def main(argv: list[str]) -> int:
     except PluginError as error:
         print(f"dicast serve: {error}", file=sys.stderr)
         return 1
-    code = asyncio.run(_serve(settings, profile, costs, keys, registry))
+    code = asyncio.run(_serve(settings, files, registry))
     if any(thread.name == ENGINE_THREAD for thread in threading.enumerate()):
         # A signal came while the model was loaded or fetched: that cannot be told to stop, and the
         # interpreter would wait for it.
@@ -61,24 +81,19 @@ def main(argv: list[str]) -> int:
     return code
 
 
-def _profile(named: str | None) -> Profile | ProfileFile | None:
-    if named is None or named in PROFILES:
-        return None if named is None else PROFILES[named]
+def _calibration(settings: Settings) -> Given | None:
+    """The calibration that was named. Raises ValueError or CalibrationFileError where there is none."""
+    named = settings.calibration
+    if named is None or named == NO_CALIBRATION:
+        return None
+    if settings.calibrate is not None:
+        raise ValueError("does not go with --calibrate: say one place that the calibration comes from")
     path = Path(named).expanduser()
-    try:
-        return ProfileFile.read(path)
-    except ValueError as error:
-        known = "" if path.exists() else f"; the profiles that have a name are {', '.join(PROFILES)}"
-        raise ValueError(f"{error}{known}") from error
+    return Given(path, calibration_file.read(path))
 
 
-async def _serve(
-    settings: Settings,
-    profile: Profile | ProfileFile | None,
-    costs: Costs | None,
-    keys: Keys | None,
-    registry: Registry,
-) -> int:
+async def _serve(settings: Settings, files: _Files, registry: Registry) -> int:
+    from dicast_server.service.calibrating import CalibrationSource
     from dicast_server.service.calls import Deadlines
     from dicast_server.service.catalogue import DEFAULT_ALIASES, Catalogue
     from dicast_server.service.host import Host
@@ -91,19 +106,25 @@ async def _serve(
         lambda: load_served(
             settings.model,
             caches.location(),
-            profile=profile,
+            profile=files.profile,
             registry=registry,
             forward_tokens=settings.forward_tokens,
             store_bytes=settings.store_bytes(),
             work_bytes=settings.work_bytes(),
             copy_bytes=settings.copy_mib * 1024 * 1024,
             threads=settings.threads,
-            costs=costs,
+            costs=files.costs,
         ),
         registry,
         in_flight=limits.in_flight,
         work_bytes=settings.work_bytes(),
         least_option_mass=settings.min_option_mass,
+        calibration=CalibrationSource(
+            settings.temperature,
+            files.calibration,
+            settings.calibrate.expanduser() if settings.calibrate is not None else None,
+            calibrations.folder() if settings.calibration != NO_CALIBRATION else None,
+        ),
     )
     server = Server(
         host,
@@ -111,7 +132,7 @@ async def _serve(
         limits,
         Deadlines(settings.default_deadline, settings.max_deadline),
         settings.drain,
-        keys=keys,
+        keys=files.keys,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -30,18 +30,35 @@ class TemperatureSource(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Temperature:
-    """The number that scores are divided by, and where it came from."""
+    """The number that scores are divided by, and where it came from.
+
+    `offset` is added to a predicate's logit afterwards; it is fitted together with the temperature.
+    """
 
     value: float
     source: TemperatureSource
+    offset: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Abstain:
-    """The least certainty that a caller wants; both in [0, 1]."""
+    """The least certainty that a caller wants; both in [0, 1].
+
+    `max_error` is the largest share of errors among answered questions, in (0, 0.5], None for any: each
+    question's calibration says which certainty that takes (`Guarantee`).
+    """
 
     min_confidence: float = 0.0
     min_option_mass: float = 0.0
+    max_error: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """The least certainty under which the error among answered questions was bound by `max_error`."""
+
+    max_error: float
+    threshold: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +102,19 @@ class Skipped:
     was: Outcome | None
 
 
+ProbableAnswer: TypeAlias = PredicateAnswer | ChoiceAnswer | ScoreAnswer
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A question without an answer; the message says why and what to do."""
+    """A question without an answer; the message says why and what to do.
+
+    `would_be` is the answer that was not certain enough, that of a plugin's question as it was read.
+    """
 
     reason: RefusalReason
     message: str
+    would_be: ProbableAnswer | None = None
 
 
 Kind: TypeAlias = PredicateAnswer | ChoiceAnswer | ScoreAnswer | ExtensionAnswer | Skipped | Refused
@@ -165,7 +189,9 @@ def outcome(question: Question, probabilities: Sequence[float]) -> Outcome:
             return Outcome("level", confidence.mode(probabilities))
 
 
-def abstained(certainty: float, option_mass: float, abstain: Abstain) -> Refused | None:
+def abstained(
+    certainty: float, option_mass: float, abstain: Abstain, guarantee: Guarantee | None = None
+) -> Refused | None:
     """The refusal that takes an answer's place where it is less certain than the caller wants."""
     if certainty < abstain.min_confidence:
         return Refused(
@@ -177,5 +203,11 @@ def abstained(certainty: float, option_mass: float, abstain: Abstain) -> Refused
             RefusalReason.ABSTAINED,
             f"option mass {option_mass:.4g} is below the least that was asked for, "
             f"{abstain.min_option_mass:.4g}",
+        )
+    if guarantee is not None and certainty < guarantee.threshold:
+        return Refused(
+            RefusalReason.ABSTAINED,
+            f"confidence {certainty:.4g} is below {guarantee.threshold:.4g}, the least under which the "
+            f"calibration bounds the error by {guarantee.max_error:g}",
         )
     return None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from dicast_server.calibration.offset import shifted
 from dicast_server.decisions.answers import (
     Abstain,
     Answer,
     Diagnostics,
+    Guarantee,
     PassDiagnostics,
     RefusalReason,
     Refused,
@@ -22,16 +25,17 @@ from dicast_server.decisions.answers import (
 )
 from dicast_server.decisions.confidence import Spread
 from dicast_server.decisions.passes import Pass, Prompt, Reading, Reads, Scores
-from dicast_server.decisions.questions import Outcome, Question
+from dicast_server.decisions.questions import Outcome, Predicate, Question
 from dicast_server.decisions.stages import Stages
-from dicast_server.decisions.types import AnswerType
+from dicast_server.decisions.types import AnswerType, read_as
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedQuestion:
     """A question, its type, the generator that reads it, and what its answer says about the reading.
 
-    `prompts` are those that the generator has yielded already.
+    `prompts` are those that the generator has yielded already. `guarantee` is what the caller's largest error
+    takes of this question.
     """
 
     question: Question
@@ -42,6 +46,7 @@ class PlannedQuestion:
     profile: str
     prompt_version: str
     temperature: Temperature
+    guarantee: Guarantee | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,8 @@ class Decision:
     """Drives the questions of one request side by side, round by round.
 
     A round is all pending passes of all questions that can be asked now, so that they can share forwards.
-    A question waits for those that its conditions name, and is skipped where they fail.
+    A question waits for those that its conditions name, and is skipped where they fail. `compile_later` takes
+    the place of `compile` once the first round is prepared.
     """
 
     def __init__(
@@ -81,8 +87,10 @@ class Decision:
         compile: Compile,
         abstain: Abstain | None = None,
         origin: Origin | None = None,
+        compile_later: Compile | None = None,
     ) -> None:
         self._compile = compile
+        self._compile_later = compile_later or compile
         self._abstain = abstain or Abstain()
         self._origin = origin or Origin()
         self._stages = Stages([plan.question for plan in questions])
@@ -96,9 +104,10 @@ class Decision:
 
         Called before the first round, it finds all that cannot be read before anything is.
         """
+        compile, self._compile = self._compile, self._compile_later
         missing = [opened for opened in (*self._waiting, *self._held.values()) if not opened.passes]
         asked = [(opened.plan.question, prompt) for opened in missing for prompt in opened.prompts]
-        compiled = iter(self._compile(asked) if asked else ())
+        compiled = iter(compile(asked) if asked else ())
         for opened in missing:
             opened.passes = tuple(next(compiled) for _ in opened.prompts)
         return tuple(pass_ for opened in missing for pass_ in opened.passes)
@@ -133,17 +142,38 @@ class Decision:
             opened.prompts = opened.plan.reads.send(in_order)
         except StopIteration as finished:
             return self._done(*self._answer(opened, finished.value))
+        except BaseException as error:
+            if isinstance(error, Exception):
+                raise
+            # The fault of one request, not of the thread that the model lives on.
+            raise RuntimeError(f"{type(error).__name__} out of the readout {opened.plan.readout}") from error
+        if not opened.prompts:
+            raise ValueError(f"the readout {opened.plan.readout} went on without a prompt")
         opened.passes, opened.received = (), {}
         self._waiting.append(opened)
         return ()
 
     def _answer(self, opened: _Open, reading: Reading) -> tuple[Answer, Outcome | None]:
-        question, probabilities = opened.plan.question, reading.probabilities
+        plan = opened.plan
+        question = plan.question
+        _check(reading.probabilities, question.options, plan.readout)
+        if isinstance(question.type, Predicate):
+            true = shifted(reading.probabilities[0], plan.temperature.offset)
+            reading = replace(reading, probabilities=(true, 1.0 - true))
+        probabilities = reading.probabilities
         diagnostics = self._diagnostics(opened, reading)
-        refusal = abstained(certainty(question, probabilities), diagnostics.option_mass, self._abstain)
+        refusal = abstained(
+            certainty(question, probabilities), diagnostics.option_mass, self._abstain, plan.guarantee
+        )
         if refusal is not None:
+            refusal = replace(refusal, would_be=read_as(question, probabilities))
             return Answer(question, refusal, diagnostics), None
-        kind = opened.plan.type.answer(question, probabilities)
+        try:
+            kind = plan.type.answer(question, probabilities)
+        except BaseException as error:
+            if isinstance(error, Exception):
+                raise
+            raise RuntimeError(f"{type(error).__name__} out of the type {plan.type.name}") from error
         return Answer(question, kind, diagnostics), outcome(question, probabilities)
 
     def _done(self, answer: Answer, outcome: Outcome | None) -> list[Answer]:
@@ -184,6 +214,16 @@ class Decision:
                 for prompt, pass_, scores in history
             ),
         )
+
+
+def _check(probabilities: Sequence[float], options: int, readout: str) -> None:
+    """Readouts come from other packages too: what is no distribution must not be sent as one."""
+    if len(probabilities) != options:
+        raise ValueError(
+            f"the readout {readout} gave {len(probabilities)} probabilities for {options} options"
+        )
+    if not all(0.0 <= each <= 1.0 for each in probabilities) or abs(math.fsum(probabilities) - 1.0) > 1e-6:
+        raise ValueError(f"the readout {readout} gave probabilities that are no distribution")
 
 
 _ONE_TOKEN, _SEQUENCE = "candidate_logit", "sequence_log_probability_including_eos"

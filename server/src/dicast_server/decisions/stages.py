@@ -31,32 +31,42 @@ class Stages:
     waiting: list[Question]
     _done: dict[int, Outcome | None] = field(default_factory=dict)
     _questions: dict[int, Question] = field(default_factory=dict)
+    # By question: those that it still waits for, and those that wait for it. A request may have tens of
+    # thousands of conditions, and the engine's thread must not go through them all again and again.
+    _missing: dict[int, set[int]] = field(default_factory=dict)
+    _behind: dict[int, list[int]] = field(default_factory=dict)
+    _free: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._questions = {question.index: question for question in self.waiting}
+        for question in self.waiting:
+            missing = {condition.question for condition in question.ask_if}
+            self._missing[question.index] = missing
+            for other in missing:
+                self._behind.setdefault(other, []).append(question.index)
+            if not missing:
+                self._free.append(question.index)
 
     def done(self, question: Question, outcome: Outcome | None) -> None:
         """A question came out; None where it was refused."""
         self._done[question.index] = outcome
+        for index in self._behind.get(question.index, ()):
+            self._missing[index].discard(question.index)
+            if not self._missing[index]:
+                self._free.append(index)
 
     def ready(self) -> tuple[list[Question], list[Skip]]:
         """The questions to ask now and those that are skipped, each told once."""
         asked: list[Question] = []
         skipped: list[Skip] = []
-        moved = True
-        while moved:
-            moved = False
-            for question in list(self.waiting):
-                if any(condition.question not in self._done for condition in question.ask_if):
-                    continue
-                self.waiting.remove(question)
-                if (skip := self._skip(question)) is None:
-                    asked.append(question)
-                else:
-                    # Those that wait for it may be skipped by that.
-                    self._done[question.index] = None
-                    skipped.append(skip)
-                    moved = True
+        while self._free:
+            question = self._questions[self._free.pop(0)]
+            if (skip := self._skip(question)) is None:
+                asked.append(question)
+            else:
+                # Those that wait for it may be skipped by that.
+                skipped.append(skip)
+                self.done(question, None)
         return asked, skipped
 
     def _skip(self, question: Question) -> Skip | None:

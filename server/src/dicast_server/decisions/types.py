@@ -6,8 +6,14 @@ from typing import Any, Protocol
 
 from dicast import jsontext
 from dicast_server.decisions import confidence
-from dicast_server.decisions.answers import ChoiceAnswer, Kind, PredicateAnswer, ScoreAnswer
-from dicast_server.decisions.questions import Choice, Question, QuestionType
+from dicast_server.decisions.answers import (
+    ChoiceAnswer,
+    Kind,
+    PredicateAnswer,
+    ProbableAnswer,
+    ScoreAnswer,
+)
+from dicast_server.decisions.questions import Choice, Predicate, Question, QuestionType
 
 
 class AnswerType(Protocol):
@@ -47,13 +53,20 @@ class FieldError(ValueError):
         self.path = path
 
 
+def only(body: jsontext.Object, *names: str) -> None:
+    """Raise FieldError where a body has other fields than these."""
+    for name in body:
+        if name not in names:
+            raise FieldError((name,), f"is not known; there is {', '.join(names)}")
+
+
 class PredicateType:
     """Yes or no."""
 
     name = "predicate"
     confidence_formula = ""
 
-    def answer(self, question: Question, probabilities: tuple[float, ...]) -> Kind:
+    def answer(self, question: Question, probabilities: tuple[float, ...]) -> PredicateAnswer:
         """The probability of yes."""
         return PredicateAnswer(probabilities[0])
 
@@ -64,7 +77,7 @@ class ChoiceType:
     name = "choice"
     confidence_formula = "normalized_peak"
 
-    def answer(self, question: Question, probabilities: tuple[float, ...]) -> Kind:
+    def answer(self, question: Question, probabilities: tuple[float, ...]) -> ChoiceAnswer:
         """The most probable option, and all probabilities."""
         assert isinstance(question.type, Choice)
         chosen = question.type.options[confidence.mode(probabilities)]
@@ -77,7 +90,7 @@ class ScoreType:
     name = "score"
     confidence_formula = "mode_distance"
 
-    def answer(self, question: Question, probabilities: tuple[float, ...]) -> Kind:
+    def answer(self, question: Question, probabilities: tuple[float, ...]) -> ScoreAnswer:
         """The expected level, and all probabilities."""
         score = confidence.expected_level(probabilities)
         return ScoreAnswer(score, confidence.score_confidence(probabilities), probabilities)
@@ -86,3 +99,14 @@ class ScoreType:
 PREDICATE = PredicateType()
 CHOICE = ChoiceType()
 SCORE = ScoreType()
+
+
+def read_as(question: Question, probabilities: tuple[float, ...]) -> ProbableAnswer:
+    """The answer in the terms of what was read: of a plugin's question too, which is one of our types."""
+    match question.type:
+        case Predicate():
+            return PREDICATE.answer(question, probabilities)
+        case Choice():
+            return CHOICE.answer(question, probabilities)
+        case _:
+            return SCORE.answer(question, probabilities)

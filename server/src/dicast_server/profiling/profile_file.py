@@ -62,7 +62,7 @@ class ProfileFile(BaseModel):
     correct_prior: bool = False
     wording: Wording = Wording.JSON
     temperature: float | None = Field(None, ge=0.05, le=20)
-    predicate_slope: float = Field(1.0, gt=0)
+    predicate_slope: float = Field(1.0, gt=0, allow_inf_nan=False)
     predicate_clamp: float = Field(0.0, ge=0, lt=0.5)
     comparison: Comparison | None = None
 

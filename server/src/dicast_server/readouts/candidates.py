@@ -13,13 +13,14 @@ from enum import Enum
 from dicast import jsontext
 from dicast_server.decisions.passes import Prompt, Reading, Reads, Scores
 from dicast_server.decisions.questions import Content, Question
-from dicast_server.decisions.types import FieldError
+from dicast_server.decisions.types import FieldError, only
 from dicast_server.readouts.letters import state_message
 from dicast_server.readouts.readout import Model, Opening
 from dicast_server.readouts.scores import average, corrected, shuffled
 from dicast_server.readouts.texts import NO_CONTENT, instructions, option_lines
 
 NAME = "candidates"
+_TEXTS = ("readout", "candidates", "texts")
 _CLOSING = "Answer with the best option only, exactly as it is written after its dash."
 
 
@@ -52,8 +53,9 @@ class CandidatesKind:
 
     def settings(self, body: jsontext.Object) -> CandidatesSettings:
         """Its settings from JSON: `scoring`, `normalize_length` and `correct_prior`."""
+        only(body, "scoring", "normalize_length", "correct_prior")
         scoring = body.get("scoring")
-        if scoring is not None and scoring not in {each.value for each in Scoring}:
+        if scoring not in [None, *(each.value for each in Scoring)]:
             raise FieldError(("scoring",), "must be single_token or sequence")
         normalize, correct = body.get("normalize_length", False), body.get("correct_prior", False)
         if not isinstance(normalize, bool):
@@ -87,8 +89,8 @@ class Candidates:
     def read(self, question: Question, temperature: float, orders: int) -> Reads:
         """Read as `Readout.read` says.
 
-        Raises ValueError where the texts are not as many as the options or not all different, one is empty,
-        or single tokens are asked for and one is not.
+        Raises FieldError where the texts are not as many as the options or not all different or one is empty,
+        ValueError where single tokens are asked for and one is not.
         """
         settings = self._settings
         texts = self._texts(question)
@@ -112,15 +114,16 @@ class Candidates:
 
     def _texts(self, question: Question) -> tuple[str, ...]:
         names = tuple(name for name, _ in option_lines(question, self._model.profile.wording))
-        texts = self._settings.texts or names
+        texts, own = self._settings.texts or names, bool(self._settings.texts)
         if len(texts) != len(names):
-            raise ValueError(f"has {len(texts)} candidate texts for {len(names)} options")
+            raise FieldError(_TEXTS, f"are {len(texts)} candidate texts for {len(names)} options")
         places: dict[str, int] = {}
         for place, text in enumerate(texts):
+            path = (*_TEXTS, place) if own else ("choice", "options", place, "value")
             if not text:
-                raise ValueError(f"has no candidate text for option {place}")
+                raise FieldError(path, "is empty: there is nothing to score; give candidate texts")
             if (earlier := places.setdefault(text, place)) != place:
-                raise ValueError(f"has the same candidate text for options {earlier} and {place}")
+                raise FieldError(path, f"is the same candidate text as that of option {earlier}")
         return texts
 
     def _whole(self, texts: Sequence[str]) -> bool:

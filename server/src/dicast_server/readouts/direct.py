@@ -16,7 +16,7 @@ from typing import Any
 from dicast import jsontext
 from dicast_server.decisions.passes import Prompt, Reading, Reads
 from dicast_server.decisions.questions import Choice, Content, Predicate, Question
-from dicast_server.decisions.types import FieldError
+from dicast_server.decisions.types import FieldError, only
 from dicast_server.decisions.wording import Wording, option_names
 from dicast_server.readouts.readout import Model, Opening
 from dicast_server.readouts.scores import average, shuffled
@@ -52,6 +52,7 @@ class DirectKind:
 
     def settings(self, body: jsontext.Object) -> DirectSettings:
         """Its settings from JSON: `hide_names`."""
+        only(body, "hide_names")
         hide = body.get("hide_names", False)
         if not isinstance(hide, bool):
             raise FieldError(("hide_names",), "must be true or false")

@@ -15,7 +15,7 @@ from string import ascii_lowercase, ascii_uppercase
 from dicast import jsontext
 from dicast_server.decisions.passes import Prompt, Reading, Reads, Scores
 from dicast_server.decisions.questions import Content, Predicate, Question, Score
-from dicast_server.decisions.types import FieldError
+from dicast_server.decisions.types import FieldError, only
 from dicast_server.decisions.wording import Wording
 from dicast_server.readouts.profile import OptionStyle
 from dicast_server.readouts.readout import Model, Opening
@@ -49,8 +49,9 @@ class LettersKind:
 
     def settings(self, body: jsontext.Object) -> LettersSettings:
         """Its settings from JSON: `style` and `correct_prior`."""
+        only(body, "style", "correct_prior")
         style, correct = body.get("style"), body.get("correct_prior")
-        if style is not None and style not in {each.value for each in OptionStyle}:
+        if style not in [None, *(each.value for each in OptionStyle)]:
             raise FieldError(("style",), "must be plain or bracket")
         if correct is not None and not isinstance(correct, bool):
             raise FieldError(("correct_prior",), "must be true or false")

@@ -70,5 +70,7 @@ def predicate_probability(probability: float, profile: Profile) -> float:
     if profile.predicate_slope == 1.0 and profile.predicate_clamp == 0.0:
         return probability
     clamped = min(1.0 - profile.predicate_clamp, max(profile.predicate_clamp, probability))
+    if clamped in (0.0, 1.0):
+        return clamped
     logit = math.log(clamped / (1.0 - clamped)) / profile.predicate_slope
-    return 1.0 / (1.0 + math.exp(-logit))
+    return 1.0 / (1.0 + math.exp(min(-logit, 709.0)))  # beyond it exp has no double

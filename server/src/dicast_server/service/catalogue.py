@@ -10,10 +10,12 @@ from google.protobuf import timestamp_pb2
 from dicast.v1 import model_service_pb2 as pb
 from dicast.v1.model_service_pb2_grpc import ModelServiceServicer
 from dicast_server.service import failures
+from dicast_server.service.calibration_message import calibration_message
 from dicast_server.service.calls import Context, call
 from dicast_server.service.host import Host, Status
 from dicast_server.service.keys import Callers
 from dicast_server.service.limits import Limits
+from dicast_server.service.temperatures import Temperatures
 
 DEFAULT_ALIASES = ("jev-latest", "jev-preview")
 """Names that clients of System One send unasked; they mean the default model."""
@@ -128,13 +130,8 @@ class ModelServicer(ModelServiceServicer):
                 forward_tokens=served.machinery.forward_tokens,
             )
         )
-        published = served.profile.temperature
-        model.calibration.CopyFrom(
-            pb.Calibration(
-                temperature=1.0 if published is None else published,
-                source="default" if published is None else "profile",
-            )
-        )
+        temperatures = host.temperatures or Temperatures(served.profile)
+        model.calibration.CopyFrom(calibration_message(temperatures, host.wanted))
         store = served.reader.store
         counters = store.counters
         model.store.CopyFrom(

@@ -44,7 +44,7 @@ def read_conditions(
             conditions.append(Condition(other, tuple(each for each in wanted if each is not None)))
         read.append(replace(question, ask_if=tuple(conditions)))
     if circle := find_cycle(read):
-        shown = ", ".join(repr(question.key) for question in circle[:8])
+        shown = ", ".join(repr(_called(question)) for question in circle[:8])
         faults.refuse(
             f"questions[{circle[0].index}].ask_if",
             f"waits in a circle ({shown}): none of these questions can be asked first",
@@ -73,7 +73,7 @@ def select(
     for question in questions:
         for number, condition in enumerate(question.ask_if):
             if question.index in asked and condition.question not in asked:
-                missing = questions[condition.question].key
+                missing = _called(questions[condition.question])
                 faults.refuse(
                     f"questions[{question.index}].ask_if[{number}].key",
                     f"waits for {missing!r}, which is not asked: list it under ask too",
@@ -104,6 +104,11 @@ def _outcome(value: pb.AnswerValue, question: Question, path: str, faults: Fault
             possible = wanted.kind == "level" and int(wanted.value) < len(levels)
             what = f"is a score: a level from 0 to {len(levels) - 1}"
     if not possible:
-        faults.refuse(path, f"is no answer of question {question.key!r}, which {what}")
+        faults.refuse(path, f"is no answer of question {_called(question)!r}, which {what}")
         return None
     return wanted
+
+
+def _called(question: Question) -> str:
+    """What its caller calls a question: in a dialect with names its key is nothing but its place."""
+    return question.name or question.key

@@ -120,11 +120,14 @@ class DecisionServicer(DecisionServiceServicer):
                         continue
                     await stream.enter(item.id)
                     tasks.create_task(self._answer_one(item, stream, context, tenant, this.request_id))
-        finally:
-            # A caller who left takes nothing out of a full outbox, where this would wait for ever.
-            task = asyncio.current_task()
-            if task is None or not task.cancelling():
-                await stream.outbox.put(None)
+        except asyncio.CancelledError:
+            # A caller who left takes nothing out of a full outbox, where a last put would wait for ever.
+            raise
+        except BaseException:
+            await stream.outbox.put(None)
+            raise
+        else:
+            await stream.outbox.put(None)
 
     async def _answer_one(
         self,

@@ -50,9 +50,14 @@ class Failure(Exception):
         return f"{self.code.name} {self.reason}" + (f" ({fields})" if fields else "")
 
 
+def _text(text: str) -> str:
+    """What a message can carry: a plugin's words may hold a lone surrogate."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def invalid(violations: Iterable[Violation], reason: str = "INVALID", **metadata: str) -> Failure:
     """INVALID_ARGUMENT: the fields at fault, the first of them in the message."""
-    listed = tuple(violations)
+    listed = tuple(Violation(_text(each.field), _text(each.description)) for each in violations)
     first = f"{listed[0].field}: {listed[0].description}"
     more = f" (and {len(listed) - 1} more)" if len(listed) > 1 else ""
     return Failure(grpc.StatusCode.INVALID_ARGUMENT, reason, first + more, listed, metadata=metadata)
@@ -85,12 +90,12 @@ def overloaded(queued: int) -> Failure:
     )
 
 
-def starting() -> Failure:
-    """UNAVAILABLE: the model loads or checks itself."""
+def starting(doing: str = "") -> Failure:
+    """UNAVAILABLE: the model loads, checks itself or is calibrated, which takes longer and is said."""
     return Failure(
         grpc.StatusCode.UNAVAILABLE,
         "STARTING",
-        "the model is starting; try again in a few seconds",
+        f"the model is starting{f' ({doing})' if doing else ''}; try again in a few seconds",
         retry_after_s=5.0,
     )
 

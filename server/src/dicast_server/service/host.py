@@ -7,18 +7,23 @@ import itertools
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from typing import TypeVar
 
+from dicast_server.calibration.document import Key
+from dicast_server.calibration.file import OtherSystem
 from dicast_server.engine.reader import Reader
 from dicast_server.engine.thread import Engine
 from dicast_server.models import ModelRefused
 from dicast_server.profiling.comparison import LEAST_OPTION_MASS
 from dicast_server.service import failures
+from dicast_server.service.calibrating import CalibrationSource, NotCalibratedError
 from dicast_server.service.loading import Served
 from dicast_server.service.planning import Planner
 from dicast_server.service.registry import Registry
 from dicast_server.service.selfcheck import SelfCheck, check, refusal
+from dicast_server.service.temperatures import Temperatures
 
 log = logging.getLogger(__name__)
 
@@ -58,12 +63,14 @@ class Host:
         in_flight: int = 64,
         work_bytes: int | None = None,
         least_option_mass: float = LEAST_OPTION_MASS,
+        calibration: CalibrationSource | None = None,
     ) -> None:
         """`load` runs on the engine thread and may raise ModelRefused; `registry` has what can be asked how.
 
-        What is read at once takes at most `work_bytes`.
+        What is read at once takes at most `work_bytes`. Without a `calibration` nothing is fitted.
         """
         self._load = load
+        self._calibration = calibration or CalibrationSource()
         self.registry = registry
         self._engine = Engine(self._load_reader, memory_bytes=work_bytes)
         self._in_flight = 0
@@ -102,10 +109,13 @@ class Host:
                 self._refuse("the model could not be loaded; the server's log says why")
             return
         try:
-            await self._check()
+            passed = await self._check()
         except Exception:
             log.exception("the self-check failed")
             self._refuse("its self-check failed; the server's log says why")
+            return
+        if passed is not None and await self._calibrate(*passed):
+            self._be_ready(passed[0])
 
     @property
     def served(self) -> Served | None:
@@ -126,7 +136,7 @@ class Host:
         if self.draining:
             raise failures.draining()
         if self.status is Status.STARTING:
-            raise failures.starting()
+            raise failures.starting(self.status_message)
         if self.status is Status.REFUSED or self._planner is None:
             raise failures.model_unavailable(f"the model is not served: {self.status_message}")
         if not self._engine.alive:
@@ -142,6 +152,18 @@ class Host:
     def prompt_version(self) -> str:
         """The version of the prompts of that readout; empty until the model is loaded."""
         return self._planner.prompt_version if self._planner is not None else ""
+
+    @property
+    def temperatures(self) -> Temperatures | None:
+        """What divides scores, once the model is loaded."""
+        return self._planner.temperatures if self._planner is not None else None
+
+    @property
+    def wanted(self) -> Key | None:
+        """What a calibration of the model is to be made for, once it is loaded and its check passed."""
+        if self.ready_since is None or self._served is None or self._planner is None:
+            return None
+        return self._served.reading.key(self._planner.default)
 
     def admit(self) -> Slot:
         """Count a request in flight, from before it is planned until the engine is done with it.
@@ -162,7 +184,7 @@ class Host:
         a thread cannot be told to stop, and keeps its place until it ends.
         """
         await self._planning.acquire()
-        planned = asyncio.create_task(asyncio.to_thread(plan))
+        planned = asyncio.create_task(asyncio.to_thread(_carried, plan))
         planned.add_done_callback(lambda _: self._planning.release())
         return await asyncio.shield(planned)
 
@@ -180,23 +202,47 @@ class Host:
         self._served = self._load()
         return self._served.reader
 
-    async def _check(self) -> None:
+    async def _check(self) -> tuple[Served, Planner] | None:
+        """The model as it is to be served; None where it is refused."""
         assert self._served is not None
         try:
             passed = await self._passed(self._served)
         except failures.Failure as failure:
             self._refuse(f"it cannot answer the questions of its self-check: {failure}")
-            return
+            return None
         if passed is None:
-            return
-        served, self._planner, self.self_check = passed
-        self._served = served
-        if self.self_check.near_chance:
-            self.status_message = (
+            return None
+        self._served, self._planner, self.self_check = passed
+        return passed[0], passed[1]
+
+    async def _calibrate(self, served: Served, planner: Planner) -> bool:
+        """Find or fit the calibration; says whether the model may be served."""
+
+        def told(done: int, of: int) -> None:
+            self.status_message = f"calibrating {done} of {of}"
+
+        calibrated, note = None, ""
+        try:
+            calibrated = await self._calibration.find(served.reading, planner, self._engine, told)
+        except OtherSystem as error:
+            self._refuse(f"the calibration does not fit: {error}")
+            return False
+        except NotCalibratedError as error:
+            note = f"it is not calibrated: {error}"
+            log.warning("model %s is served, but %s", served.model.id, note)
+        self.status_message = note
+        temperatures = Temperatures(served.profile, self._calibration.temperature, calibrated)
+        self._planner = replace(planner, temperatures=temperatures)
+        return True
+
+    def _be_ready(self, served: Served) -> None:
+        if self.self_check is not None and self.self_check.near_chance:
+            guesses = (
                 f"its answers look like guesses: {self.self_check.right} of {self.self_check.asked} known "
                 "answers were right at the start"
             )
-            log.warning("model %s is served, but %s", served.model.id, self.status_message)
+            self.status_message = "; ".join(note for note in (guesses, self.status_message) if note)
+            log.warning("model %s is served, but %s", served.model.id, guesses)
         if served.context < (whole := served.model.context):
             log.warning(
                 "model %s reads %d of its %d tokens: more do not fit into --work-mib",
@@ -233,6 +279,19 @@ class Host:
         log.error("the model is not served: %s", why)
         self.status = Status.REFUSED
         self.status_message = why
+
+
+def _carried(plan: Callable[[], Planned]) -> Planned:
+    """Run a plan, all of whose exceptions must reach its caller.
+
+    No future carries a StopIteration, and a loop ends with what is no Exception: both come from plugins.
+    """
+    try:
+        return plan()
+    except BaseException as error:
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
+            raise
+        raise RuntimeError(f"{type(error).__name__} out of a plugin, while a request was planned") from error
 
 
 def _settle(future: asyncio.Future[BaseException | None], outcome: BaseException | None) -> None:

@@ -20,10 +20,12 @@ from dicast_server.profiling.pinning import Identity, profile_of
 from dicast_server.profiling.profile_file import ProfileFile, shipped
 from dicast_server.readouts.letters import LETTERS
 from dicast_server.readouts.profile import Profile
+from dicast_server.service.calibrated import Reading
 from dicast_server.service.memory import Memory
 from dicast_server.service.planning import Planner
 from dicast_server.service.registry import Registry
 from dicast_server.service.replies import Replies
+from dicast_server.service.temperatures import Temperatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,16 @@ class Served:
         """What requests take while they are read."""
         return Memory(self.reader.footprint, self.reader.whole_forward, self.work_bytes)
 
-    def planner(self, registry: Registry) -> Planner:
-        """What plans requests for the model."""
+    @property
+    def reading(self) -> Reading:
+        """What a calibration is keyed by."""
+        model = self.model
+        return Reading(
+            model.id, model.weights_hash, model.quantization, model.frame.fingerprint, self.profile
+        )
+
+    def planner(self, registry: Registry, temperatures: Temperatures | None = None) -> Planner:
+        """What plans requests for the model; without `temperatures` by those of the profile."""
         model = self.model
         return Planner(
             replies=Replies(model.frames.of),
@@ -74,6 +84,7 @@ class Served:
             registry=registry,
             salt=self.salt,
             memory=self.memory,
+            temperatures=temperatures or Temperatures(self.profile),
             model=model.id,
             weights_hash=model.weights_hash,
         )

@@ -10,13 +10,14 @@ from dicast_server.decisions.answers import (
     Diagnostics,
     ExtensionAnswer,
     PredicateAnswer,
+    ProbableAnswer,
     RefusalReason,
     Refused,
     ScoreAnswer,
     Skipped,
     TemperatureSource,
 )
-from dicast_server.decisions.questions import Choice, Outcome, Score
+from dicast_server.decisions.questions import Choice, Outcome, Question, Score
 from dicast_server.engine.reader import Tally
 
 _REASONS = {
@@ -37,6 +38,39 @@ def answer_message(answer: Answer, detail: pb.DetailLevel.ValueType, head_path: 
     question, kind = answer.question, answer.kind
     message = pb.Answer(index=question.index, key=question.key, name=question.name)
     match kind:
+        case PredicateAnswer() | ChoiceAnswer() | ScoreAnswer():
+            _add_probable(message, question, kind)
+        case ExtensionAnswer():
+            message.extension.name = kind.type
+            message.extension.json = jsontext.encode(kind.value)
+        case Skipped():
+            message.skipped.because = kind.because
+            if kind.was is not None:
+                message.skipped.was.CopyFrom(_outcome(kind.was))
+        case Refused():
+            message.refused.reason = _REASONS[kind.reason]
+            message.refused.message = kind.message
+            if kind.would_be is not None:
+                _add_probable(message.refused, question, kind.would_be)
+    if answer.diagnostics is not None and detail in {pb.DETAIL_LEVEL_BASIC, pb.DETAIL_LEVEL_FULL}:
+        full = detail == pb.DETAIL_LEVEL_FULL
+        message.diagnostics.CopyFrom(_diagnostics(answer.diagnostics, full, head_path))
+    return message
+
+
+def usage_message(tally: Tally) -> pb.Usage:
+    """The tokens of a request."""
+    return pb.Usage(
+        input_tokens=tally.input_tokens,
+        cached_tokens=tally.cached_tokens,
+        computed_tokens=tally.input_tokens - tally.cached_tokens,
+        output_tokens=0,
+    )
+
+
+def _add_probable(message: pb.Answer | pb.RefusedAnswer, question: Question, kind: ProbableAnswer) -> None:
+    """An answer with probabilities, under its own field: both messages have the three."""
+    match kind:
         case PredicateAnswer():
             message.predicate.probability = kind.probability
         case ChoiceAnswer():
@@ -53,30 +87,6 @@ def answer_message(answer: Answer, detail: pb.DetailLevel.ValueType, head_path: 
                 message.score.probabilities.add(
                     level=index, label=level.label, probability=kind.probabilities[index]
                 )
-        case ExtensionAnswer():
-            message.extension.name = kind.type
-            message.extension.json = jsontext.encode(kind.value)
-        case Skipped():
-            message.skipped.because = kind.because
-            if kind.was is not None:
-                message.skipped.was.CopyFrom(_outcome(kind.was))
-        case Refused():
-            message.refused.reason = _REASONS[kind.reason]
-            message.refused.message = kind.message
-    if answer.diagnostics is not None and detail in {pb.DETAIL_LEVEL_BASIC, pb.DETAIL_LEVEL_FULL}:
-        full = detail == pb.DETAIL_LEVEL_FULL
-        message.diagnostics.CopyFrom(_diagnostics(answer.diagnostics, full, head_path))
-    return message
-
-
-def usage_message(tally: Tally) -> pb.Usage:
-    """The tokens of a request."""
-    return pb.Usage(
-        input_tokens=tally.input_tokens,
-        cached_tokens=tally.cached_tokens,
-        computed_tokens=tally.input_tokens - tally.cached_tokens,
-        output_tokens=0,
-    )
 
 
 def _value(value: str | bool) -> pb.OptionValue:
@@ -115,6 +125,7 @@ def _diagnostics(diagnostics: Diagnostics, full: bool, head_path: str) -> pb.Dia
         confidence_formula=diagnostics.confidence_formula,
         state_hash=diagnostics.state_hash,
         tokens=diagnostics.tokens,
+        offset=diagnostics.temperature.offset,
     )
     if (spread := diagnostics.spread) is not None:
         message.entropy = spread.entropy

@@ -5,17 +5,17 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from dicast import jsontext
-from dicast_server.decisions.answers import Answer, Temperature, TemperatureSource
+from dicast_server.decisions.answers import Answer, Guarantee
 from dicast_server.decisions.decision import Decision, Origin, PlannedQuestion
 from dicast_server.decisions.evidence import state_text
 from dicast_server.decisions.passes import Pass, Prompt
 from dicast_server.decisions.questions import Choice, Content, Predicate, Question
-from dicast_server.decisions.types import AnswerType
+from dicast_server.decisions.types import AnswerType, FieldError
 from dicast_server.engine.reader import Prewarming, Work
 from dicast_server.readouts.profile import Profile
 from dicast_server.readouts.readout import Model, Opening, Readout
@@ -25,7 +25,8 @@ from dicast_server.service.failures import Violation
 from dicast_server.service.memory import Memory
 from dicast_server.service.registry import ChosenReadout, Registry
 from dicast_server.service.replies import CandidateError, Replies
-from dicast_server.service.requests import AskedQuestion, DecisionRequest
+from dicast_server.service.requests import AskedQuestion, DecisionRequest, RequestOptions
+from dicast_server.service.temperatures import NoGuaranteeError, Temperatures
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,8 @@ class Planner:
 
     `replies` knows its prompts and what a reply may be in tokens. No prompt has more than `context` tokens.
     `memory` says what a request takes while it is read; `salt` names all that decides the bits of a kept
-    prefix besides its tokens. `model` and `weights_hash` are named in the prompts' hashes.
+    prefix besides its tokens. `temperatures` are those of the profile, of the server and of its calibration.
+    `model` and `weights_hash` are named in the prompts' hashes.
     """
 
     replies: Replies
@@ -42,6 +44,7 @@ class Planner:
     context: int
     registry: Registry
     memory: Memory
+    temperatures: Temperatures
     salt: bytes = b""
     model: str = ""
     weights_hash: str = ""
@@ -62,13 +65,22 @@ class Planner:
         origin = Origin(self.model, self.weights_hash, request.state_hash)
         most = self.memory.longest_whole(self.context) if options.independent else self.context
 
+        ways = {asked.question.index: asked.readout or self.default for asked in request.questions}
+
         def compile(asked: Sequence[tuple[Question, Prompt]]) -> Sequence[Pass]:
-            passes = self._compile(asked)
+            passes = self._compile(asked, ways)
             for (question, _), pass_ in zip(asked, passes, strict=True):
                 self._check(f"questions[{question.index}]", pass_.longest, most)
             return passes
 
-        decision = Decision(planned, compile, options.abstain, origin)
+        def compile_later(asked: Sequence[tuple[Question, Prompt]]) -> Sequence[Pass]:
+            try:
+                return compile(asked)
+            except failures.Failure as failure:
+                # Forwards have run: no mistake of the caller's, who was told of all that `later` told.
+                raise RuntimeError(f"a readout asks what it did not tell before: {failure}") from failure
+
+        decision = Decision(planned, compile, options.abstain, origin, compile_later)
         # Before the first forward, so that nothing is half done.
         passes = decision.prepare()
         later = [(question, readout.later(question)) for question, readout in questions]
@@ -89,14 +101,6 @@ class Planner:
         return Prewarming(
             prefix, self._salt(tenant, cache_salt), hold_s, self.memory.shared([len(prefix)], 0)
         )
-
-    def temperature(self, requested: float | None) -> Temperature:
-        """The temperature that applies, by precedence: request, profile, 1."""
-        if requested is not None:
-            return Temperature(requested, TemperatureSource.REQUEST)
-        if self.profile.temperature is not None:
-            return Temperature(self.profile.temperature, TemperatureSource.PROFILE)
-        return Temperature(1.0, TemperatureSource.DEFAULT)
 
     @property
     def default(self) -> ChosenReadout:
@@ -119,14 +123,20 @@ class Planner:
         return readouts[chosen]
 
     def _planned(self, request: DecisionRequest, readouts: Sequence[Readout]) -> list[PlannedQuestion]:
-        temperature = self.temperature(request.options.temperature)
-        faults = Faults()
+        options, faults = request.options, Faults()
         planned: list[PlannedQuestion] = []
         for asked, readout in zip(request.questions, readouts, strict=True):
-            question = asked.question
-            reads = readout.read(question, temperature.value, request.options.orders)
+            question, chosen = asked.question, asked.readout or self.default
+            temperature = self.temperatures.of(question, chosen, options.orders, options.temperature)
+            reads = readout.read(question, temperature.value, options.orders)
             try:
                 prompts = next(reads)
+            except StopIteration:
+                raise RuntimeError(f"the readout {chosen.kind.name} asked for no prompt") from None
+            except FieldError as error:
+                path = (f"questions[{question.index}]", *error.path)
+                faults.refuse(jsontext.show_path(path), str(error))
+                continue
             except ValueError as error:
                 faults.unsupported(f"questions[{question.index}]", str(error))
                 continue
@@ -136,14 +146,30 @@ class Planner:
                     type=self._type(question),
                     reads=reads,
                     prompts=prompts,
-                    readout=(asked.readout or self.default).kind.name,
+                    readout=chosen.kind.name,
                     profile=self.profile.name,
                     prompt_version=readout.prompt_version,
                     temperature=temperature,
+                    guarantee=self._guarantee(question, chosen, options, faults),
                 )
             )
         faults.check()
         return planned
+
+    def _guarantee(
+        self, question: Question, chosen: ChosenReadout, options: RequestOptions, faults: Faults
+    ) -> Guarantee | None:
+        """What the caller's largest error takes of a question; a fault where nothing bounds it."""
+        wanted = options.abstain.max_error
+        if wanted is None:
+            return None
+        try:
+            return self.temperatures.guarantee(question, chosen, options.orders, options.temperature, wanted)
+        except NoGuaranteeError as error:
+            # Most reasons are those of all questions: once is enough.
+            if str(error) not in {each.description for each in faults.not_supported}:
+                faults.unsupported("options.abstain.max_error", str(error))
+            return None
 
     def _type(self, question: Question) -> AnswerType:
         if question.extension is not None:
@@ -156,8 +182,14 @@ class Planner:
             case _:
                 return self.registry.types["score"]
 
-    def _compile(self, asked: Sequence[tuple[Question, Prompt]]) -> list[Pass]:
-        """Prompts in this model's tokens, those of one system's text together."""
+    def _compile(
+        self, asked: Sequence[tuple[Question, Prompt]], ways: Mapping[int, ChosenReadout]
+    ) -> list[Pass]:
+        """Prompts in this model's tokens, those of one system's text together.
+
+        `ways` says how the question of an index is read.
+        """
+        faults: dict[str, Violation] = {}
         passes: dict[int, Pass] = {}
         by_system: dict[str, list[int]] = {}
         for place, (_, prompt) in enumerate(asked):
@@ -169,8 +201,11 @@ class Planner:
                 try:
                     passes[place] = self._pass(prompt, tokens)
                 except CandidateError as error:
-                    path = f"questions[{question.index}].readout"
-                    raise failures.invalid([Violation(path, str(error))]) from error
+                    option = None if error.place is None else prompt.options[error.place]
+                    path = _text_path(question, ways[question.index], option)
+                    faults[path] = Violation(path, str(error))
+        if faults:
+            raise failures.invalid(faults.values())
         return [passes[place] for place in range(len(asked))]
 
     def _pass(self, prompt: Prompt, tokens: tuple[int, ...]) -> Pass:
@@ -232,6 +267,16 @@ class Planner:
         return failures.invalid(
             [Violation(path, problem)], "CONTEXT_EXCEEDED", tokens=str(tokens), limit=str(most)
         )
+
+
+def _text_path(question: Question, way: ChosenReadout, option: int | None) -> str:
+    """Where a text that cannot be read comes from: the readout's own texts, or the option's name."""
+    path = f"questions[{question.index}]"
+    if option is not None and bool(getattr(way.settings, "texts", None)):
+        return f"{path}.readout.candidates.texts[{option}]"
+    if option is not None and isinstance(question.type, Choice) and question.extension is None:
+        return f"{path}.choice.options[{option}].value"
+    return f"{path}.readout"
 
 
 def _matched(prefixes: Sequence[tuple[int, ...]], pass_: Pass) -> int:

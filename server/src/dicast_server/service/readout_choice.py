@@ -65,9 +65,9 @@ def _candidates(candidates: pb.CandidatesReadout, path: str, faults: Faults) -> 
 def _of_a_plugin(
     extension: pb.Extension, path: str, registry: Registry, faults: Faults
 ) -> ChosenReadout | None:
-    kind = registry.readouts.get(extension.name)
+    kind = registry.plugin(extension.name)
     if kind is None:
-        known = ", ".join(registry.readouts)
+        known = ", ".join(registry.plugins()) or "none of a plugin"
         faults.refuse(f"{path}.name", f"{extension.name!r} is no readout of this server; it has {known}")
         return None
     body = read_object(extension.json, f"{path}.json", faults)

@@ -18,6 +18,9 @@ BUILT_IN = "dicast-server"
 """The distribution whose names need not begin with `x_`."""
 
 
+PREFIX = "x_"
+"""What the names of all others begin with."""
+
 _READOUT = ("settings", "open")
 _TYPE = ("confidence_formula", "read", "answer")
 """What a plugin must have beside its name: it should fail when it is loaded, not when it is asked."""
@@ -53,6 +56,14 @@ class Registry:
             _load(find(group=READOUTS), "readout", _READOUT),
             _load(find(group=QUESTION_TYPES), "type of question", _TYPE),
         )
+
+    def plugin(self, name: str) -> ReadoutKind[Any] | None:
+        """A plugin's readout; None where no plugin has it. dicast's own have messages of the contract."""
+        return self.readouts.get(name) if name.startswith(PREFIX) else None
+
+    def plugins(self) -> list[str]:
+        """The names of the plugins' readouts."""
+        return [name for name in self.readouts if name.startswith(PREFIX)]
 
     def extension(self, name: str) -> ExtensionType | None:
         """The type of a plugin's question, None where no plugin has it."""

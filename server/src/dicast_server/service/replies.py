@@ -36,7 +36,11 @@ class Frame(Protocol):
 
 
 class CandidateError(ValueError):
-    """A text cannot be a reply of this model."""
+    """A text cannot be a reply of this model; `place` is its place among the texts, None for all of them."""
+
+    def __init__(self, message: str, place: int | None = None) -> None:
+        super().__init__(message)
+        self.place = place
 
 
 class Replies:
@@ -60,9 +64,9 @@ class Replies:
             CandidateError: one of them is no token of its own.
         """
         found = self._ids(system, labels)
-        for label in labels:
+        for place, label in enumerate(labels):
             if label not in found:
-                raise CandidateError(f"needs the label {label!r}, which is no token of its own in this model")
+                raise CandidateError(f"{_shortened(label)} is no token of its own in this model", place)
         return tuple(found[label] for label in labels)
 
     def candidates(self, system: str, texts: Sequence[str]) -> tuple[tuple[int, ...], ...]:
@@ -75,13 +79,15 @@ class Replies:
         if (end := frame.end_of_turn) is None:
             raise CandidateError("this model has no token that ends a reply; score single tokens")
         found: dict[tuple[int, ...], str] = {}
-        for text, ids in zip(texts, frame.candidate_ids(texts), strict=True):
+        for place, (text, ids) in enumerate(zip(texts, frame.candidate_ids(texts), strict=True)):
             if isinstance(ids, Unreadable):
-                raise CandidateError(f"the candidate {_shortened(text)} {ids.why}")
-            if (other := found.setdefault((*ids, end), text)) != text:
+                raise CandidateError(f"the candidate {_shortened(text)} {ids.why}", place)
+            whole = (*ids, end)
+            if (other := found.get(whole)) is not None:
                 raise CandidateError(
-                    f"the candidates {_shortened(other)} and {_shortened(text)} are the same tokens"
+                    f"the candidates {_shortened(other)} and {_shortened(text)} are the same tokens", place
                 )
+            found[whole] = text
         return tuple(found)
 
     def _ids(self, system: str, texts: Sequence[str]) -> dict[str, int]:

@@ -17,6 +17,9 @@ from dicast_server.service.questions import read_questions
 from dicast_server.service.readout_choice import read_readout
 from dicast_server.service.registry import ChosenReadout, Registry
 
+MAX_ERROR = 0.5
+"""Who accepts more errors than a coin makes wants no guarantee."""
+
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
@@ -117,12 +120,17 @@ def _read_options(options: pb.DecideOptions, limits: Limits, faults: Faults) -> 
         faults.refuse("options.detail", f"{options.detail} is no detail level")
     if options.mode not in pb.Mode.values():
         faults.refuse("options.mode", f"{options.mode} is no mode")
-    abstain = Abstain(options.abstain.min_confidence, options.abstain.min_option_mass)
+    wanted = options.abstain.max_error if options.abstain.HasField("max_error") else None
+    abstain = Abstain(options.abstain.min_confidence, options.abstain.min_option_mass, wanted)
     for name, value in (
         ("min_confidence", abstain.min_confidence),
         ("min_option_mass", abstain.min_option_mass),
     ):
         if not (math.isfinite(value) and 0 <= value <= 1):
             faults.refuse(f"options.abstain.{name}", f"is {value}; must be a number from 0 to 1")
+    if wanted is not None and not 0 < wanted <= MAX_ERROR:
+        faults.refuse(
+            "options.abstain.max_error", f"is {wanted}; must be a number above 0 and at most {MAX_ERROR}"
+        )
     independent = options.mode == pb.MODE_INDEPENDENT
     return RequestOptions(orders, temperature, abstain, options.isolated, independent, options.cache_salt)

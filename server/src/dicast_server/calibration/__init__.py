@@ -1,0 +1,1 @@
+"""Calibration and evaluation: labelled questions, fits, figures and thresholds. Pure; NumPy, no model."""

@@ -1,0 +1,110 @@
+"""Asks a source all questions: a few requests at once, what was answered before left out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dicast_server.calibration.labelled import LabelledQuestion
+from dicast_server.calibration.prediction import Prediction
+from dicast_server.calibration.rows import LeftOut, ScoredRow
+from dicast_server.evaluation.journal import Journal
+from dicast_server.evaluation.questions import by_state
+from dicast_server.evaluation.source import Busy, Declined, Said, Source, SourceLost, Unsaid
+
+AT_ONCE = 4
+_TRIES = 6
+
+Told = Callable[[int], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """Questions with what was said to each, in the order of the file, and those without an answer."""
+
+    said: tuple[tuple[LabelledQuestion, Said], ...]
+    left_out: tuple[LeftOut, ...]
+
+    def predictions(self) -> list[Prediction]:
+        """The probabilities as the system gave them."""
+        return [
+            Prediction(asked.id, asked.group, asked.kind, asked.label, said.probabilities)
+            for asked, said in self.said
+        ]
+
+    def scored(self) -> tuple[list[ScoredRow], list[LeftOut]]:
+        """The raw scores, and the rows that have none to fit on beside those without an answer."""
+        rows: list[ScoredRow] = []
+        left_out = list(self.left_out)
+        for asked, said in self.said:
+            if said.scores is None:
+                left_out.append(LeftOut(asked.id, asked.line, said.unfit or "has no scores"))
+            else:
+                rows.append(ScoredRow(asked.kind, asked.group, asked.id, asked.label, said.scores))
+        return rows, sorted(left_out, key=lambda each: each.line)
+
+
+async def ask_all(
+    source: Source,
+    questions: Sequence[LabelledQuestion],
+    journal: Journal | None = None,
+    told: Told = lambda count: None,
+) -> Answered:
+    """Ask everything that the journal has no answer to; `told` hears how many more are done.
+
+    Raises:
+        SourceLost: the source went away; what was answered is in the journal.
+    """
+    found: dict[str, Said | Unsaid] = {}
+    if journal is not None:
+        kept = {each.id: said for each in questions if (said := journal.find(each)) is not None}
+        found.update(kept)
+        told(len(kept))
+    batches = iter(by_state([each for each in questions if each.id not in found]))
+
+    async def work() -> None:
+        for batch in batches:
+            answers = await _ask(source, batch)
+            found.update({each.id: answer for each, answer in zip(batch, answers, strict=True)})
+            if journal is not None:
+                pairs = zip(batch, answers, strict=True)
+                journal.keep([(each, answer) for each, answer in pairs if isinstance(answer, Said)])
+            told(len(batch))
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(AT_ONCE):
+                tasks.create_task(work())
+    except ExceptionGroup as group:
+        # The first one says it; the others found the same.
+        raise group.exceptions[0] from None
+    answers: list[tuple[LabelledQuestion, Said]] = []
+    left_out: list[LeftOut] = []
+    for each in questions:
+        match found[each.id]:
+            case Said() as answer:
+                answers.append((each, answer))
+            case Unsaid(reason=reason):
+                left_out.append(LeftOut(each.id, each.line, reason))
+    return Answered(tuple(answers), tuple(left_out))
+
+
+async def _ask(source: Source, batch: Sequence[LabelledQuestion]) -> list[Said | Unsaid]:
+    try:
+        return await _patiently(source, batch)
+    except Declined as error:
+        if len(batch) == 1:
+            return [Unsaid(str(error))]
+    # One question that is refused must not cost the others about its state.
+    return [answer for each in batch for answer in await _ask(source, [each])]
+
+
+async def _patiently(source: Source, batch: Sequence[LabelledQuestion]) -> list[Said | Unsaid]:
+    for _ in range(_TRIES):
+        try:
+            return await source.ask(batch)
+        except Busy as busy:
+            last = busy
+            await asyncio.sleep(busy.retry_s)
+    raise SourceLost(f"it stayed busy: {last}")

@@ -1,0 +1,165 @@
+"""A calibration that was made for the served model, and which questions it is for."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from pydantic import JsonValue
+
+from dicast import jsontext
+from dicast_server.calibration.document import Calibration, Key
+from dicast_server.calibration.file import OtherSystem
+from dicast_server.calibration.kinds import KINDS
+from dicast_server.calibration.verdicts import Verdict
+from dicast_server.decisions.types import FieldError
+from dicast_server.readouts.letters import NAME as LETTERS
+from dicast_server.readouts.letters import LettersSettings
+from dicast_server.readouts.profile import Profile
+from dicast_server.readouts.readout import Model, ReadoutKind
+from dicast_server.service.registry import ChosenReadout
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A calibration that whoever runs the server named."""
+
+    path: Path
+    calibration: Calibration
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """A calibration, and the one way of reading that it is for."""
+
+    calibration: Calibration
+    readout: ChosenReadout
+    orders: int
+
+    def covers(self, readout: ChosenReadout, orders: int, profile: Profile) -> bool:
+        """Whether it is for questions that are read so."""
+        return readout.kind.name == self.readout.kind.name and (
+            settings_of(readout, profile, orders) == settings_of(self.readout, profile, self.orders)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A model under a profile, as far as a calibration is keyed by it."""
+
+    model: str
+    weights_hash: str
+    quantization: str
+    template_hash: str
+    profile: Profile
+
+    def key(self, readout: ChosenReadout, orders: int = 1, questions_sha256: str = "") -> Key:
+        """What a calibration of one way of reading is made for."""
+        profile = self.profile
+        # Slope and clamp are those of letters; the temperature is everybody's.
+        letters = readout.kind.name == LETTERS
+        # Texts alone decide the version of the prompts, not tokens.
+        opened = readout.kind.open("", Model(profile, lambda system, texts: texts), readout.settings)
+        return Key(
+            model=self.model,
+            weights_hash=self.weights_hash,
+            quantization=self.quantization,
+            template_hash=self.template_hash,
+            readout=readout.kind.name,
+            settings=settings_of(readout, profile, orders),
+            profile=profile.name,
+            constants=(
+                1.0 if profile.temperature is None else profile.temperature,
+                profile.predicate_slope if letters else 1.0,
+                profile.predicate_clamp if letters else 0.0,
+            ),
+            prompt_version=opened.prompt_version,
+            questions_sha256=questions_sha256,
+        )
+
+    def match(
+        self, calibration: Calibration, path: Path, readouts: Mapping[str, ReadoutKind[Any]]
+    ) -> Calibrated:
+        """A calibration that was read from a file, where it was made for this model.
+
+        It may be for another way of reading than the default one: then it is for questions that ask for it.
+
+        Raises:
+            OtherSystem: it was made for something else.
+        """
+        made = calibration.key
+        kind = readouts.get(made.readout)
+        if kind is None:
+            there = ", ".join(readouts)
+            raise OtherSystem(path, [f"readout is {made.readout} in the file, and there are {there} here"])
+        orders = made.settings.get("orders", 1)
+        said = {name: value for name, value in made.settings.items() if name != "orders"}
+        try:
+            if isinstance(orders, bool) or not isinstance(orders, int) or orders < 1:
+                raise ValueError("orders must be a whole number from 1 on")
+            body = jsontext.parse(json.dumps({name: each for name, each in said.items() if each is not None}))
+            assert isinstance(body, jsontext.Object)
+            readout = ChosenReadout(kind, kind.settings(body))
+        except FieldError as error:
+            where = jsontext.show_path(("settings", *error.path))
+            raise OtherSystem(path, [f"{where} {error}"]) from error
+        except ValueError as error:
+            raise OtherSystem(path, [f"settings of the readout are not read here: {error}"]) from error
+        here = self.key(readout, orders)
+        # What the file leaves out is the readout's own choice, which is spelled out here.
+        spelled = made.model_copy(update={"settings": {**here.settings, **made.settings}})
+        if differences := spelled.differences(here):
+            raise OtherSystem(path, differences)
+        return Calibrated(calibration, readout, orders)
+
+
+def settings_of(readout: ChosenReadout, profile: Profile, orders: int) -> dict[str, JsonValue]:
+    """The settings of a way of reading as a calibration is keyed by them: all said, orders among them."""
+    settings = readout.settings
+    found: dict[str, JsonValue]
+    if isinstance(settings, LettersSettings):
+        correct = settings.correct_prior
+        found = {
+            "style": (settings.style or profile.style).value,
+            "correct_prior": profile.correct_prior if correct is None else correct,
+        }
+    elif dataclasses.is_dataclass(settings):
+        found = {field.name: _json(getattr(settings, field.name)) for field in dataclasses.fields(settings)}
+        # Texts belong to one question: without any it is the readout as everybody asks for it.
+        found = {name: value for name, value in found.items() if (name, value) != ("texts", [])}
+    else:
+        found = {"settings": _json(settings)}
+    return {**found, "orders": orders}
+
+
+def in_words(calibration: Calibration) -> str:
+    """What a calibration says of each type, in a line."""
+    told = []
+    for kind in KINDS:
+        verdict = calibration.verdict(kind)
+        if verdict is None:
+            continue
+        temperature, offset = calibration.of_kind(kind)
+        shifted = f", offset {offset:+.3g}" if offset else ""
+        name = "NO SIGNAL" if verdict is Verdict.NO_SIGNAL else verdict.value
+        told.append(f"{kind} {name}, temperature {temperature:.3g}{shifted}")
+    return f"{calibration.scheme.value}: {'; '.join(told)}"
+
+
+def without_signal(calibration: Calibration) -> list[str]:
+    """The types whose answers say no more than the labels' frequencies: a fit only flattens them."""
+    return [kind for kind in KINDS if calibration.verdict(kind) is Verdict.NO_SIGNAL]
+
+
+def _json(value: Any) -> JsonValue:
+    """A setting as JSON; what JSON cannot say as Python shows it."""
+    if isinstance(value, Enum):
+        return _json(value.value)
+    if isinstance(value, list | tuple):
+        return [_json(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
