@@ -74,7 +74,7 @@ $(READY): .tools/ready requirements/constraints.txt pyproject.toml client/pyproj
 .clients/node/ready: .clients/python/ready tests/clients/node/package.json tests/clients/node/package-lock.json
 	mkdir -p .clients/node
 	cp tests/clients/node/package.json tests/clients/node/package-lock.json .clients/node
-	cd .clients/node && PATH=$(CURDIR)/.clients/python/bin:$$PATH npm ci --no-audit --no-fund --loglevel=error
+	cd .clients/node && PATH=$(CURDIR)/.clients/python/bin:$$PATH NODE_OPTIONS=--use-system-ca npm ci --no-audit --no-fund --loglevel=error
 	touch $@
 
 clean: ## Remove the environments
