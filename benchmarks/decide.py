@@ -143,6 +143,7 @@ class InstantReader:
     def __init__(self, served: Served) -> None:
         self.head, self.store = served.reader.head, served.reader.store
         self.forward_tokens, self.footprint = served.reader.forward_tokens, served.reader.footprint
+        self.whole_forward = served.reader.whole_forward
 
     def read(self, work: Work[Any], tally: Tally) -> Steps[Any]:
         """Score every label alike."""
