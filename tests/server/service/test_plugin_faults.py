@@ -111,7 +111,7 @@ async def test_dicasts_own_readouts_are_not_plugins() -> None:
         assert code is grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_a_circle_of_many_conditions_costs_no_more_than_it_is_long() -> None:
+def test_many_conditions_cost_no_more_than_there_are() -> None:
     """Four hundred questions that each wait for all before them: two conditions a pair, checked once each."""
     checked = 0
 

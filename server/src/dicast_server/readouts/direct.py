@@ -25,7 +25,7 @@ from dicast_server.readouts.texts import instructions, option_lines
 NAME = "direct"
 LETTERS = tuple(ascii_uppercase)
 LABELS = (*LETTERS, *(first + second for first in LETTERS for second in LETTERS))
-"""Letters and then pairs of letters; used are those that are one token of their own (387 of SmolLM2's)."""
+"""Letters and then pairs of letters; used are those that are one token of their own (403 of SmolLM2's)."""
 
 _RULE = (
     "Apply the supplied criterion to the supplied evidence. Choose exactly one listed option. "
