@@ -116,7 +116,7 @@ def test_the_exit_code_says_which_threshold_is_missed(
 def test_what_cannot_be_measured_is_another_exit_code(
     loop: Loop, base: str, url: str, server: ScriptedServer, data: str, tmp_path: Path, capsys: Any
 ) -> None:
-    assert evaluate.main([data, "--server", "127.0.0.1:1"]) == 3
+    assert evaluate.main([data, "--server", "127.0.0.1:1", "--wait", "0"]) == 3
     assert "no dicast server answers there" in failed(capsys)
     assert evaluate.main([data, "--url", f"http://127.0.0.1:1{SYSTEMONE}"]) == 3
     assert "does not answer" in failed(capsys)
@@ -139,6 +139,39 @@ def test_what_is_refused_is_listed_with_its_reason(
     assert "line 1, 0a: status 400: too many tokens" in shown.out
     assert "and 50 more" in shown.out
     assert "answered 0 questions" in shown.err
+
+
+def test_figures_that_cannot_be_written_are_told_before_anything_is_asked(
+    url: str, server: ScriptedServer, data: str, tmp_path: Path
+) -> None:
+    for out, why in ((tmp_path, "Is a directory"), (Path(data) / "figures.json", "File exists")):
+        with pytest.raises(CommandError, match=f"--json: .* cannot be written: {why}") as caught:
+            evaluate.main([data, "--url", url + SYSTEMONE, "--json", str(out)])
+        assert caught.value.code == 3
+    assert server.metadata == []
+    # What was there stays until there is something new, and nothing new is left of a run that fails.
+    old, new = tmp_path / "old.json", tmp_path / "new" / "figures.json"
+    old.write_text("old")
+    for out in (old, new):
+        argv = [data, "--url", "http://127.0.0.1:1" + SYSTEMONE, "--json", str(out)]
+        assert evaluate.main(argv) == 3
+    assert old.read_text() == "old"
+    assert not new.exists()
+
+
+def test_what_a_file_says_does_not_steer_the_terminal(
+    url: str, server: ScriptedServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import grpc
+
+    server.script = failing(grpc.StatusCode.INVALID_ARGUMENT, "too \x1b[2J many", "CONTEXT_EXCEEDED")
+    given = labelled_rows.rows()
+    given[0]["id"] = "\x1b[31mred\n"
+    path = labelled_rows.write(tmp_path / "rows.jsonl", given)
+    assert evaluate.main([str(path), "--url", url + SYSTEMONE]) == 3
+    shown = capsys.readouterr().out
+    assert r"line 1, \x1b[31mred\n: status 400: too \x1b[2J many" in shown
+    assert "\x1b" not in shown
 
 
 def test_wrong_usage_is_2(data: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -166,7 +199,7 @@ def test_a_server_can_be_calibrated_where_it_runs(
     assert (key.model, key.quantization, key.profile) == ("tiny", "float32", "stock")
     assert key.settings == {"style": "plain", "correct_prior": False, "orders": 2}
     with pytest.raises(CommandError, match="no dicast server answers there"):
-        calibrate.main([data, "--server", "127.0.0.1:1"])
+        calibrate.main([data, "--server", "127.0.0.1:1", "--wait", "0"])
 
 
 def test_a_key_goes_to_its_own_system_alone(url: str, server: ScriptedServer, data: str) -> None:

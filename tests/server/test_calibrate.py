@@ -16,6 +16,7 @@ from dicast_server.calibration import file
 from dicast_server.cli import calibrate, evaluate
 from dicast_server.cli.reporting import Findings
 from dicast_server.evaluation.grpc_source import GrpcSource
+from dicast_server.evaluation.source import SourceLost
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +173,36 @@ def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_asked(
     monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(CommandError, match="calibrations cannot be made: Permission denied"):
         run(data, model)
+
+
+def test_the_questions_are_never_written_over(data: str, model: str) -> None:
+    before = Path(data).read_text()
+    with pytest.raises(CommandError, match="is the file of questions") as caught:
+        run(data, model, "--out", data)
+    assert caught.value.code == 2
+    with pytest.raises(CommandError, match="is the file of questions"):
+        evaluate.main([data, "--model", model, "--json", data])
+    assert Path(data).read_text() == before
+
+
+def test_a_model_that_goes_away_leaves_its_answers(
+    data: str, model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ask, asked = GrpcSource.ask, list[int]()
+
+    async def lost(self: GrpcSource, questions: Any) -> Any:
+        asked.append(len(questions))
+        if len(asked) > 8:
+            raise SourceLost("no dicast server answers there")
+        return await ask(self, questions)
+
+    monkeypatch.setattr(GrpcSource, "ask", lost)
+    with pytest.raises(CommandError, match="no dicast server answers there"):
+        run(data, model, "--out", str(tmp_path / "fit.json"))
+    assert (
+        "fit.json.answers.jsonl keeps what was answered, the same command goes on" in capsys.readouterr().err
+    )
+    assert (tmp_path / "fit.json.answers.jsonl").exists()
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,13 @@ def test_a_file_that_is_missing_empty_or_no_text_is_told(tmp_path: Path) -> None
         assert faults(write(tmp_path / name, "\n")) == [(0, "has no rows")]
     (tmp_path / "latin.jsonl").write_bytes(json.dumps(row()).encode() + b"\n\xe9\n")
     assert faults(tmp_path / "latin.jsonl") == [(2, "is not UTF-8")]
-    assert "the file no array" in faults(write(tmp_path / "array.json", "[\n", row(), "]\n"))[0][1]
+    for array in (
+        "[\n" + json.dumps(row()) + "\n]\n",
+        json.dumps([row()] * 3),
+        "[" + json.dumps(row(), indent=1),
+    ):
+        ((line, said),) = faults(write(tmp_path / "array.json", array))
+        assert (line, said) == (1, "begins an array; the file has an object a line instead")
 
 
 CSV = """id,group,type,state,instructions,options,expected,note
@@ -182,6 +188,7 @@ c,,choice,text,Who?,"{""billing"": ""charges"", ""shipping"": null}",billing,
 d,,choice,text,Who?,"[""a|b"", ""c""]",a|b,
 e,,score,text,How bad?,calm|upset,1,
 f,,predicate,text,,"{""true"": ""it is late""}",FALSE,
+,,,, ,,,
 """
 
 
@@ -214,6 +221,8 @@ def test_a_state_of_a_spreadsheet_may_be_json(tmp_path: Path) -> None:
     [
         ("state,type\n", 1, "the header lacks expected"),
         ("type,expected\n", 1, "the header lacks state"),
+        ("state;type;expected\na;noul;yes\n", 1, "cut by semicolons, and must be by commas"),
+        ("state\ttype\texpected\na\tnoul\tyes\n", 1, "cut by tabs, and must be by commas"),
         ("state,type,expected,type\n", 1, "the column type twice"),
         ("state,type,expected\na,noul\n", 2, "has 2 cells and the header 3"),
         ('state,type,expected\n"a"b,noul,yes\n', 2, "is not CSV"),

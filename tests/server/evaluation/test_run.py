@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +33,7 @@ class Scripted:
     lost_after: int | None = None
     hangs_after: int | None = None
     busy: int = 0
+    leave_s: float = 0.0
     name: str = "scripted"
     digest: str = DIGEST
     asked: list[list[str]] = field(default_factory=list)
@@ -51,7 +53,7 @@ class Scripted:
     async def _answer(self, questions: Sequence[LabelledQuestion]) -> list[Said | Unsaid]:
         if self.busy:
             self.busy -= 1
-            raise Busy("wait", 0.0)
+            raise Busy("wait", self.leave_s)
         if self.lost_after is not None and len(self.asked) >= self.lost_after:
             raise SourceLost("it went away")
         if self.hangs_after is not None and len(self.asked) >= self.hangs_after:
@@ -129,6 +131,9 @@ async def test_a_busy_source_is_asked_again_and_one_that_stays_busy_is_lost(
     assert len((await ask_all(Scripted(busy=5), questions)).said) == len(questions)
     with pytest.raises(SourceLost, match="stayed busy: wait"):
         await ask_all(Scripted(busy=1000), questions)
+    # Up to the end of its patience, however often that is.
+    patient = Scripted(busy=100, leave_s=1e-9)
+    assert len((await ask_all(patient, questions, patience_s=1.0)).said) == len(questions)
 
 
 async def test_answers_of_another_system_or_to_other_wording_are_not_taken(
@@ -174,3 +179,51 @@ def test_a_journal_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe\n")
     with pytest.raises(JournalError, match="no file of answers"):
         Journal(tmp_path / "odd.jsonl", DIGEST)
+
+
+@pytest.mark.parametrize(
+    "line", ["no JSON", "{}", "[]", '{"id": "0a", "question": "q", "probabilities": [null]}']
+)
+async def test_a_line_that_is_no_answer_is_told(
+    line: str, questions: tuple[LabelledQuestion, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "answers.jsonl"
+    with Journal(path, DIGEST) as journal:
+        await ask_all(Scripted(), questions, journal)
+    kept = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*kept[:4], line + "\n", *kept[4:]]))
+    with pytest.raises(
+        JournalError, match=r"answers\.jsonl, line 5, is no answer; remove the line or the file"
+    ):
+        Journal(path, DIGEST)
+
+
+@pytest.mark.parametrize("text", ["precious\n", "precious", '{"format": "dicast-calibration"}\n'])
+def test_a_file_of_something_else_is_not_written_over(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "mine.jsonl"
+    path.write_text(text)
+    with pytest.raises(JournalError, match="is no file of answers"):
+        Journal(path, DIGEST)
+    assert path.read_text() == text
+
+
+def test_a_first_line_that_was_cut_off_is_begun_again(tmp_path: Path) -> None:
+    path = tmp_path / "answers.jsonl"
+    path.write_text('{"form')
+    with Journal(path, DIGEST) as journal:
+        assert (journal.kept, journal.stale) == (0, False)
+    with Journal(path, DIGEST) as journal:
+        assert not journal.stale
+
+
+async def test_a_full_disk_ends_the_run_with_a_sentence(
+    questions: tuple[LabelledQuestion, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    path = tmp_path / "answers.jsonl"
+    with Journal(path, DIGEST) as journal:
+        monkeypatch.setattr("os.fsync", full)
+        with pytest.raises(JournalError, match=r"answers\.jsonl cannot be written: No space left"):
+            await ask_all(Scripted(), questions, journal)

@@ -96,12 +96,15 @@ def _jsonl_rows(text: str) -> Iterator[tuple[int, jsontext.Value | RowFault]]:
         if not line.strip():
             continue
         try:
-            yield number, jsontext.parse(line)
+            row: jsontext.Value | RowFault = jsontext.parse(line)
         except jsontext.JsonError as error:
-            whole = "; a line is one object, and the file no array" if line.strip() == "[" else ""
             # The value's own line is always its first: the file's line is told instead.
-            problem = str(error).replace("(line 1, column", "(column")
-            yield number, RowFault(f"{problem}{whole}")
+            row = RowFault(str(error).replace("(line 1, column", "(column"))
+        if number == 1 and line.lstrip().startswith("["):
+            # All that follows is at fault for the same reason.
+            yield number, RowFault("begins an array; the file has an object a line instead")
+            return
+        yield number, row
 
 
 def _csv_rows(text: str) -> Iterator[tuple[int, jsontext.Value | RowFault]]:

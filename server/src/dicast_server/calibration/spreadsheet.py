@@ -13,13 +13,16 @@ COLUMNS = ("state", "state_json", "type", "instructions", "options", "expected",
 """`state` is text as it stands and `state_json` is JSON, of which a record has one. `options` are JSON as
 in System One's criteria, an array of a choice's names, or names or levels between bars (`a|b|c`)."""
 
+_OTHER_SIGNS = {";": "semicolons", "\t": "tabs"}
+"""What some spreadsheets write between cells instead."""
+
 _REQUIRED = ("type", "expected")
 
 
 def records(text: str) -> Iterator[tuple[int, list[str] | RowFault]]:
     """The records of a CSV text, each with the line that it begins on; the header is the first.
 
-    Blank lines are left out. What is no CSV ends the file with a fault.
+    Records without anything in them are left out. What is no CSV ends the file with a fault.
     """
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
@@ -33,7 +36,8 @@ def records(text: str) -> Iterator[tuple[int, list[str] | RowFault]]:
             hint = "; write such rows as JSONL" if "field larger" in str(error) else ""
             yield line, RowFault(f"is not CSV: {error}{hint}")
             return
-        if cells:
+        # Spreadsheets write rows that look empty as commas.
+        if any(cell.strip() for cell in cells):
             yield line, cells
         line = reader.line_num + 1
 
@@ -48,7 +52,11 @@ def check_header(header: list[str]) -> None:
     if "state" not in header and "state_json" not in header:
         missing.insert(0, "state")
     if missing:
-        raise RowFault(f"the header lacks {', '.join(missing)}; columns are {', '.join(COLUMNS)}")
+        cut = next(
+            (name for sign, name in _OTHER_SIGNS.items() if len(header) == 1 and sign in header[0]), ""
+        )
+        hint = f"; its cells are cut by {cut}, and must be by commas" if cut else ""
+        raise RowFault(f"the header lacks {', '.join(missing)}; columns are {', '.join(COLUMNS)}{hint}")
 
 
 def row(header: list[str], cells: list[str]) -> jsontext.Object:

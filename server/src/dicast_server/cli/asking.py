@@ -15,6 +15,7 @@ from dicast import AsyncClient, Candidates, Direct, Letters, Plugin, Readout, js
 from dicast.cli.command import CommandError, add_key_flag, seconds
 from dicast_server import blas, caches
 from dicast_server.cli.profiles import read_profile
+from dicast_server.cli.waiting import Waiting
 from dicast_server.config import DEFAULT_MODEL
 from dicast_server.evaluation.dialects import dialect_of
 from dicast_server.evaluation.grpc_source import GrpcSource
@@ -25,6 +26,7 @@ from dicast_server.profiling.profile_file import ProfileFile
 from dicast_server.readouts.profile import Profile
 
 TIMEOUT_S = 600.0
+WAIT_S = 300.0
 _READOUTS: dict[str, type[Letters | Direct | Candidates]] = {
     "letters": Letters,
     "direct": Direct,
@@ -44,11 +46,15 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Calling:
-    """How a system is called that runs elsewhere; `model` is its name in requests to a URL."""
+    """How a system is called that runs elsewhere.
+
+    `model` is its name in requests to a URL. `wait_s` is how long one that starts or is busy is waited for.
+    """
 
     api_key: str | None
     timeout_s: float
     model: str = ""
+    wait_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +101,13 @@ def add_flags(parser: argparse.ArgumentParser, *, urls: bool) -> None:
         metavar="SECONDS",
         help="how long one request may take (default: %(default)g)",
     )
+    parser.add_argument(
+        "--wait",
+        type=waiting,
+        default=WAIT_S,
+        metavar="SECONDS",
+        help="how long to wait for a server that is still starting or stays busy (default: %(default)g)",
+    )
     loaded = parser.add_argument_group("for a model that is loaded here, as `dicast serve` has them")
     loaded.add_argument("--profile", metavar="NAME|FILE", help="stock, openjev or a file of `dicast profile`")
     loaded.add_argument("--threads", type=int, metavar="N", help="threads on a CPU")
@@ -136,7 +149,7 @@ def asking(arguments: argparse.Namespace) -> Asking:
 
 def calling(arguments: argparse.Namespace) -> Calling:
     """How a system is called."""
-    return Calling(arguments.api_key, arguments.timeout, getattr(arguments, "url_model", ""))
+    return Calling(arguments.api_key, arguments.timeout, getattr(arguments, "url_model", ""), arguments.wait)
 
 
 def loading(arguments: argparse.Namespace) -> Loading:
@@ -146,6 +159,11 @@ def loading(arguments: argparse.Namespace) -> Loading:
     except ValueError as error:
         raise CommandError(f"--profile: {error}", 2) from None
     return Loading(profile, arguments.threads, arguments.min_option_mass)
+
+
+def waiting(text: str) -> float:
+    """A number of seconds from 0 on, for argparse."""
+    return 0.0 if text.strip() == "0" else seconds(text)
 
 
 def read_readout(text: str) -> Readout:
@@ -182,7 +200,11 @@ async def served(at: Where, how: Asking, load: Loading, call: Calling) -> AsyncI
             yield await GrpcSource.connect(client, "loaded here", how, known)
     else:
         async with _client(at.address, call) as client:
-            yield await GrpcSource.connect(client, at.address, how, None)
+            with Waiting(at.address) as told:
+                source = await GrpcSource.connect(
+                    client, at.address, how, None, wait_s=call.wait_s, told=told
+                )
+            yield source
 
 
 @asynccontextmanager

@@ -60,14 +60,18 @@ def main(argv: list[str], write_report: ReportWriter = reporting.write) -> int:
     except DatasetError as error:
         print(f"dicast calibrate: {error}", file=sys.stderr)
         return 2
+    measuring.check_apart(arguments.data, "--out", arguments.out)
     reporting.make_folder(arguments.report)
 
     async def score() -> _Scored:
-        async with asking.served(asking.where(arguments), how, load, asking.calling(arguments)) as source:
+        call = asking.calling(arguments)
+        async with asking.served(asking.where(arguments), how, load, call) as source:
             key = source.key.model_copy(update={"questions_sha256": dataset.sha256})
             out = _place(arguments.out, key)
             with Journal(out.with_name(f"{out.name}.answers.jsonl"), source.digest) as journal:
-                answered = await measuring.measure("calibrate", source, dataset.questions, journal)
+                answered = await measuring.measure(
+                    "calibrate", source, dataset.questions, journal, call.wait_s
+                )
             rows, left_out = answered.scored()
             return _Scored(source.name, key, rows, left_out, journal, out)
 
@@ -123,4 +127,4 @@ def _calibration(found: Fit, assessment: Assessment, scored: _Scored) -> Calibra
 
 
 def _notes(scored: _Scored) -> list[str]:
-    return [f"{len(scored.left_out)} rows were left out"] if scored.left_out else []
+    return [figures.rows_left_out(len(scored.left_out))] if scored.left_out else []

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dicast.cli.command import Parser
+from dicast.cli.command import CommandError, Parser
 from dicast_server import caches
 from dicast_server.calibration.dataset import Dataset, DatasetError
 from dicast_server.calibration.fit import MIN_ROWS
@@ -45,6 +45,8 @@ def main(argv: list[str], write_report: ReportWriter = reporting.write) -> int:
     except DatasetError as error:
         print(f"dicast eval: {error}", file=sys.stderr)
         return USAGE
+    measuring.check_apart(arguments.data, "--json", arguments.json)
+    _check_writable(arguments.json)
     reporting.make_folder(arguments.report, NOT_MEASURED)
     try:
         asked = asyncio.run(_ask_each(places, how, arguments, dataset))
@@ -133,7 +135,7 @@ async def _ask(
     async with asking.opened(at, how.asking, how.loading, call) as source:
         journal = _journal(path, source.digest)
         with journal or contextlib.nullcontext():
-            answered = await measuring.measure("eval", source, dataset.questions, journal)
+            answered = await measuring.measure("eval", source, dataset.questions, journal, call.wait_s)
         key = source.key if isinstance(source, GrpcSource) else None
     predictions = answered.predictions()
     print("\n".join(figures.left_out_lines(answered.left_out)), end="\n" if answered.left_out else "")
@@ -151,6 +153,21 @@ def _place(number: int, at: Where, arguments: argparse.Namespace, dataset: Datas
         return beside.with_name(f"{beside.name}.{number}.answers.jsonl")
     name = digest_of([dataset.sha256, at.kind, at.address])[:16]
     return caches.location() / "answers" / f"{name}.jsonl"
+
+
+def _check_writable(out: Path | None) -> None:
+    """Raises CommandError where a file cannot be written: before minutes of asking."""
+    if out is None:
+        return
+    there = out.exists()
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        # Adds nothing to what is there.
+        out.open("a").close()
+        if not there:
+            out.unlink()
+    except OSError as error:
+        raise CommandError(f"--json: {out} cannot be written: {error.strerror}", NOT_MEASURED) from error
 
 
 def _journal(path: Path, digest: str) -> Journal | None:

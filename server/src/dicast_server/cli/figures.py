@@ -74,9 +74,22 @@ def left_out_lines(left_out: Sequence[LeftOut]) -> list[str]:
     """The rows that were not used, with their reasons; the first of them one by one."""
     if not left_out:
         return []
-    shown = [f"  line {each.line}, {each.id}: {each.reason}" for each in left_out[:_SHOWN_LEFT_OUT]]
+    # Ids and reasons may hold text of the file: it must not steer the terminal.
+    shown = [
+        f"  line {each.line}, {_printable(each.id)}: {_printable(each.reason)}"
+        for each in left_out[:_SHOWN_LEFT_OUT]
+    ]
     more = len(left_out) - len(shown)
-    return [f"{len(left_out)} rows were left out:", *shown, *([f"  and {more} more"] if more else [])]
+    return [f"{rows_left_out(len(left_out))}:", *shown, *([f"  and {more} more"] if more else [])]
+
+
+def rows_left_out(count: int) -> str:
+    """So many rows were not used."""
+    return "1 row was left out" if count == 1 else f"{count} rows were left out"
+
+
+def _printable(text: str) -> str:
+    return "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
 
 
 def _kept(calibration: Calibration) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import dicast
@@ -12,6 +12,7 @@ from dicast_server.calibration.labelled import LabelledQuestion
 from dicast_server.calibration.rows import NotUsable, scored_row
 from dicast_server.decisions.answers import PassDiagnostics
 from dicast_server.evaluation.questions import for_client, to_client
+from dicast_server.evaluation.readiness import ready_model
 from dicast_server.evaluation.source import Busy, Declined, Said, SourceLost, Unsaid
 from dicast_server.evaluation.system import Asking, Known, digest_of, key_of
 
@@ -31,17 +32,24 @@ class GrpcSource:
 
     @classmethod
     async def connect(
-        cls, client: AsyncClient, where: str, asking: Asking, known: Known | None
+        cls,
+        client: AsyncClient,
+        where: str,
+        asking: Asking,
+        known: Known | None,
+        *,
+        wait_s: float = 0.0,
+        told: Callable[[str], object] = lambda state: None,
     ) -> GrpcSource:
         """Find out what answers, by asking one question in the way that all will be asked.
+
+        A server that is still starting is waited for, `wait_s` seconds at most; `told` hears of it.
 
         Raises:
             SourceLost: nothing answers there, or not in this way.
         """
         try:
-            model = await client.model()
-            if model.status != "ready":
-                raise SourceLost(f"the model is not ready: {model.status_message or model.status}")
+            model = await ready_model(client, wait_s, told)
             decision = await client.decide(
                 "The door is open.",
                 {"open": dicast.Predicate("Is the door open?")},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Iterable
@@ -15,6 +16,7 @@ from dicast_server.evaluation.source import Said
 from dicast_server.evaluation.system import digest_of
 
 _FORMAT = "dicast-answers"
+_BEGINNING = f'{{"format": "{_FORMAT}"'
 
 
 class JournalError(Exception):
@@ -43,12 +45,15 @@ class Journal:
         header = json.dumps({"format": _FORMAT, "version": 1, "system": digest}) + "\n"
         try:
             text = path.read_text("utf-8") if path.exists() else ""
+            # What is no journal is somebody's, and is not written over.
+            if text and not (text.startswith(_BEGINNING) or _BEGINNING.startswith(text)):
+                raise JournalError(f"{path} is no file of answers; remove it")
             # A line that was cut off in the middle of a write is no line.
             whole = text[: text.rfind("\n") + 1]
             self.stale = bool(whole) and not whole.startswith(header)
             if self.stale or not whole:
                 whole = header
-            self._kept = _read(whole.splitlines()[1:])
+            self._kept = _read(path, whole.split("\n")[1:-1])
             path.write_text(whole, "utf-8")
             self._file = path.open("a", encoding="utf-8")
         except OSError as error:
@@ -62,7 +67,9 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._file.close()
+        # What could not be written was told already, and closing would try again.
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     @property
     def kept(self) -> int:
@@ -74,7 +81,12 @@ class Journal:
         return self._kept.get((question.id, question_hash(question)))
 
     def keep(self, answers: Iterable[tuple[LabelledQuestion, Said]]) -> None:
-        """Add answers; they are on the disk when this returns."""
+        """Add answers; they are on the disk when this returns.
+
+        Raises:
+            JournalError: they are not, as where the disk is full.
+        """
+        lines = []
         for question, said in answers:
             line = {
                 "id": question.id,
@@ -83,9 +95,13 @@ class Journal:
                 "scores": said.scores,
                 "unfit": said.unfit,
             }
-            self._file.write(json.dumps(line, ensure_ascii=False) + "\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+            lines.append(json.dumps(line, ensure_ascii=False) + "\n")
+        try:
+            self._file.write("".join(lines))
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise JournalError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def remove(self) -> None:
         """Take the file away, once what it was kept for is written."""
@@ -101,14 +117,17 @@ def question_hash(question: LabelledQuestion) -> str:
     return digest_of([as_text(question.state), isinstance(question.state, str), worded])[:32]
 
 
-def _read(lines: list[str]) -> dict[tuple[str, str], Said]:
+def _read(path: Path, lines: list[str]) -> dict[tuple[str, str], Said]:
     kept: dict[tuple[str, str], Said] = {}
-    for line in lines:
-        entry = jsontext.plain(jsontext.parse(line))
-        scores = entry["scores"]
-        kept[entry["id"], entry["question"]] = Said(
-            tuple(map(float, entry["probabilities"])),
-            None if scores is None else tuple(tuple(map(float, each)) for each in scores),
-            entry["unfit"],
-        )
+    for number, line in enumerate(lines, start=2):
+        try:
+            entry = jsontext.plain(jsontext.parse(line))
+            scores = entry["scores"]
+            kept[str(entry["id"]), str(entry["question"])] = Said(
+                tuple(map(float, entry["probabilities"])),
+                None if scores is None else tuple(tuple(map(float, each)) for each in scores),
+                str(entry["unfit"]),
+            )
+        except (ValueError, TypeError, KeyError) as error:
+            raise JournalError(f"{path}, line {number}, is no answer; remove the line or the file") from error
     return kept

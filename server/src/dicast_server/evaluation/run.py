@@ -50,11 +50,16 @@ async def ask_all(
     questions: Sequence[LabelledQuestion],
     journal: Journal | None = None,
     told: Told = lambda count: None,
+    patience_s: float = 0.0,
 ) -> Answered:
     """Ask everything that the journal has no answer to; `told` hears how many more are done.
 
+    A source that is busy is asked again, as often as it wants to be left alone `patience_s` seconds in all,
+    and _TRIES times at least.
+
     Raises:
         SourceLost: the source went away; what was answered is in the journal.
+        JournalError: an answer could not be kept.
     """
     found: dict[str, Said | Unsaid] = {}
     if journal is not None:
@@ -65,7 +70,7 @@ async def ask_all(
 
     async def work() -> None:
         for batch in batches:
-            answers = await _ask(source, batch)
+            answers = await _ask(source, batch, patience_s)
             found.update({each.id: answer for each, answer in zip(batch, answers, strict=True)})
             if journal is not None:
                 pairs = zip(batch, answers, strict=True)
@@ -90,21 +95,26 @@ async def ask_all(
     return Answered(tuple(answers), tuple(left_out))
 
 
-async def _ask(source: Source, batch: Sequence[LabelledQuestion]) -> list[Said | Unsaid]:
+async def _ask(source: Source, batch: Sequence[LabelledQuestion], patience_s: float) -> list[Said | Unsaid]:
     try:
-        return await _patiently(source, batch)
+        return await _patiently(source, batch, patience_s)
     except Declined as error:
         if len(batch) == 1:
             return [Unsaid(str(error))]
     # One question that is refused must not cost the others about its state.
-    return [answer for each in batch for answer in await _ask(source, [each])]
+    return [answer for each in batch for answer in await _ask(source, [each], patience_s)]
 
 
-async def _patiently(source: Source, batch: Sequence[LabelledQuestion]) -> list[Said | Unsaid]:
-    for _ in range(_TRIES):
+async def _patiently(
+    source: Source, batch: Sequence[LabelledQuestion], patience_s: float
+) -> list[Said | Unsaid]:
+    tries, waited_s = 0, 0.0
+    while True:
         try:
             return await source.ask(batch)
         except Busy as busy:
-            last = busy
+            tries += 1
+            if tries >= _TRIES and waited_s >= patience_s:
+                raise SourceLost(f"it stayed busy: {busy}") from busy
+            waited_s += busy.retry_s
             await asyncio.sleep(busy.retry_s)
-    raise SourceLost(f"it stayed busy: {last}")
