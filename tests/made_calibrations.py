@@ -34,7 +34,7 @@ def readout(name: str = "letters", **settings: Any) -> ChosenReadout:
 
 
 def key(name: str = "letters", orders: int = 1, questions: str = "q", **settings: Any) -> Key:
-    return reading().key(readout(name, **settings), orders, questions)
+    return reading().key(REGISTRY.readouts[name], settings, orders, questions)
 
 
 def threshold(kind: Kind, wanted: float, least: float | None, reason: str = "") -> ThresholdEntry:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,7 @@ def test_a_file_is_written_that_names_the_model_and_the_questions(
     assert path.stem == written.key.digest
     key = written.key
     assert (key.model, key.readout, key.profile) == ("tiny", "letters", "stock")
-    assert key.settings == {"style": "plain", "correct_prior": False, "orders": 1}
+    assert (key.settings, key.orders) == ({"style": "plain", "correct_prior": False}, 1)
     assert len(key.weights_hash) == len(key.template_hash) == len(key.questions_sha256) == 64
     assert key.prompt_version
     shown = capsys.readouterr()
@@ -62,6 +63,8 @@ def test_a_file_is_written_that_names_the_model_and_the_questions(
     assert f"Written to {path}." in shown.out
     # No bar where nobody looks.
     assert shown.err == ""
+    # And the log of the process is as it was.
+    assert logging.getLogger("dicast_server").level == logging.NOTSET
 
 
 def test_the_key_has_all_settings(data: str, model: str, tmp_path: Path) -> None:
@@ -74,8 +77,8 @@ def test_the_key_has_all_settings(data: str, model: str, tmp_path: Path) -> None
         "scoring": "sequence",
         "normalize_length": False,
         "correct_prior": True,
-        "orders": 2,
     }
+    assert key.orders == 2
     # Nothing is left of what could have been gone on with.
     assert {each.name for each in tmp_path.glob("*.js*")} == {"fit.json", "rows.jsonl"}
 
@@ -235,7 +238,7 @@ def test_a_report_is_a_page_about_the_fit(data: str, model: str, tmp_path: Path)
     assert run(data, model, "--report", str(folder)) == 0
     page = (folder / "report.html").read_text()
     assert "No signal" in page
-    assert "style plain, correct_prior False, orders 1" in page
+    assert "settings <bdi>style plain, correct_prior False</bdi>; orders <bdi>1</bdi>" in page
     assert (folder / "reliability-all.png").stat().st_size > 1000
 
 

@@ -125,10 +125,9 @@ async def test_a_calibration_of_something_else_is_not_served() -> None:
     ("changed", "said"),
     [
         ({"readout": "x_none"}, "readout is x_none in the file, and there are"),
-        ({"settings": {"style": "round", "orders": 1}}, "must be plain or bracket"),
-        ({"settings": {"orders": 0}}, "orders must be"),
+        ({"settings": {"style": "round"}}, "must be plain or bracket"),
         (
-            {"settings": {"style": "plain", "new": 1, "orders": 1}},
+            {"settings": {"style": "plain", "new": 1}},
             "settings.new is not known; there is style",
         ),
         ({"constants": (0.9, 1.0, 0.0)}, "constants is"),
@@ -165,7 +164,7 @@ async def test_a_saved_fit_is_found(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 async def test_settings_that_a_file_leaves_out_are_the_readouts_own(tmp_path: Path) -> None:
-    terse = calibration(key().model_copy(update={"settings": {"orders": 1}}))
+    terse = calibration(key().model_copy(update={"settings": {}}))
     calibrations.save(terse, tmp_path)
     for source in (given(terse), CalibrationSource(folder=tmp_path)):
         async with serving(calibration=source) as running:

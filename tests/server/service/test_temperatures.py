@@ -12,7 +12,7 @@ from dicast_server.calibration.levels import Scheme
 from dicast_server.decisions.answers import Guarantee, Temperature, TemperatureSource
 from dicast_server.decisions.questions import Choice, Level, Option, Predicate, Question, QuestionType, Score
 from dicast_server.readouts.profile import OPENJEV, STOCK
-from dicast_server.service.calibrated import Calibrated, settings_of
+from dicast_server.service.calibrated import Calibrated
 from dicast_server.service.registry import ChosenReadout
 from dicast_server.service.temperatures import NoGuaranteeError, Temperatures
 
@@ -115,12 +115,6 @@ def test_texts_of_a_question_are_another_way_of_reading() -> None:
     temperatures = Temperatures(STOCK, None, calibrated(plain))
     assert temperatures.of(question(), plain, 1, None).source is TemperatureSource.FITTED
     assert temperatures.of(question(), texts, 1, None).source is TemperatureSource.DEFAULT
-    assert settings_of(plain, STOCK, 1) == {
-        "scoring": None,
-        "normalize_length": False,
-        "correct_prior": False,
-        "orders": 1,
-    }
 
 
 THRESHOLDS = [
@@ -168,9 +162,9 @@ def test_a_temperature_that_is_not_the_calibrations_has_no_guarantee() -> None:
 def test_the_key_is_of_all_that_is_served() -> None:
     found = made.key()
     assert (found.model, found.weights_hash, found.profile) == ("tiny", "hash", "stock")
-    assert found.settings == {"style": "plain", "correct_prior": False, "orders": 1}
+    assert (found.settings, found.orders) == ({"style": "plain", "correct_prior": False}, 1)
     assert found.prompt_version == "letters-1-plain-json"
     openjev = replace(reading(), profile=OPENJEV)
-    assert openjev.key(LETTERS).constants == (0.85, 1.829074, 1e-4)
+    assert openjev.key(LETTERS.kind, {}).constants == (0.85, 1.829074, 1e-4)
     # Slope and clamp are the letters' alone.
-    assert openjev.key(readout("direct")).constants == (0.85, 1.0, 0.0)
+    assert openjev.key(readout("direct").kind, {}).constants == (0.85, 1.0, 0.0)

@@ -34,8 +34,9 @@ class _Shape(BaseModel):
 class Key(_Shape):
     """What a calibration is for; it fits nothing else. Empty strings stand for what a model does not have.
 
-    `settings` are those of the readout, with all that changes its scores or their averaging (style, orders,
-    prior correction). `constants` are what a server applies without a fit: temperature, slope and clamp.
+    `settings` are those of the readout in its own JSON, as `readouts.spelled` has them; `orders` is how often
+    the options are listed anew and the probabilities averaged. `constants` are what a server applies without
+    a fit: temperature, slope and clamp.
     """
 
     model: str
@@ -45,6 +46,7 @@ class Key(_Shape):
     template_hash: str
     readout: str
     settings: dict[str, JsonValue] = {}
+    orders: Annotated[int, Field(ge=1)] = 1
     profile: str
     constants: tuple[float, float, float] = (1.0, 1.0, 0.0)
     prompt_version: str

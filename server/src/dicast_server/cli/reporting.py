@@ -94,6 +94,7 @@ def _system(side: Side) -> System:
         return System(side.system, "not told")
     details = [
         ("settings", ", ".join(f"{name} {value}" for name, value in key.settings.items())),
+        ("orders", str(key.orders)),
         ("profile", key.profile),
         ("prompt version", key.prompt_version),
         ("quantization", key.quantization),

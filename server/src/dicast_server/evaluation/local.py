@@ -30,8 +30,10 @@ async def served_here(
     limits = Limits()
     host = Host(load, registry, in_flight=limits.in_flight, least_option_mass=least_option_mass)
     server = Server(host, Catalogue(host, source), limits, Deadlines(), drain_s=0.0)
-    # Of its own requests it has no need to tell.
-    logging.getLogger("dicast_server").setLevel(logging.ERROR)
+    # Of its own requests it has no need to tell; the level is the whole process's, and is given back.
+    log = logging.getLogger("dicast_server")
+    level = log.level
+    log.setLevel(logging.ERROR)
     # Neither may be left half done: not the start of the server, nor a load, which cannot be told to stop.
     listening = asyncio.create_task(server.listen(Address("127.0.0.1", 0)))
     ready = asyncio.create_task(_made_ready(server, listening))
@@ -42,6 +44,7 @@ async def served_here(
         known = Known(host.served.model.weights_hash, host.served.profile)
         yield f"127.0.0.1:{await listening}", known
     finally:
+        log.setLevel(level)
         await ready
         await server.drain()
 

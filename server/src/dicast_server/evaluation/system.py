@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
-
-from pydantic import JsonValue
 
 from dicast import Candidates, Diagnostics, Direct, Letters, Model, Readout
 from dicast_server.calibration.document import Key
-from dicast_server.readouts.profile import PROFILES, STOCK, Profile
+from dicast_server.readouts.letters import NAME as LETTERS
+from dicast_server.readouts.profile import PROFILES, STOCK, OptionStyle, Profile
+from dicast_server.readouts.spelled import spelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +38,19 @@ def key_of(model: Model, read: Diagnostics, asking: Asking, known: Known | None,
     """
     told = Key.model_validate_json(model.calibration.wanted) if model.calibration.wanted else None
     if known is None and told is not None and asking.readout is None:
-        settings = {**told.settings, "orders": asking.orders}
-        return told.model_copy(update={"settings": settings, "questions_sha256": questions})
+        return told.model_copy(update={"orders": asking.orders, "questions_sha256": questions})
     weights_hash = known.weights_hash if known is not None else told.weights_hash if told is not None else ""
-    profile = known.profile if known is not None else _named(model)
+    profile = known.profile if known is not None else _named(model, told)
     # Slope and clamp are those of letters; a temperature is everybody's.
-    letters = read.readout == "letters"
+    letters = read.readout == LETTERS
     return Key(
         model=model.id,
         weights_hash=weights_hash,
         quantization=model.quantization,
         template_hash=model.profile.template_hash,
         readout=read.readout,
-        settings={**_settings(asking.readout, profile), "orders": asking.orders},
+        settings=spelled(read.readout, _given(asking.readout, profile), profile),
+        orders=asking.orders,
         profile=read.profile,
         constants=(
             profile.temperature if profile.temperature is not None else 1.0,
@@ -67,26 +67,33 @@ def digest_of(parts: Any) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
-def _settings(readout: Readout | None, profile: Profile) -> dict[str, JsonValue]:
-    """All of a readout's settings, with the profile's where the request leaves them to it."""
+def _given(readout: Readout | None, profile: Profile) -> dict[str, Any]:
+    """A readout's settings in its own JSON, those of the profile where none is asked for."""
     match readout:
-        case None if profile.readout != "letters":
-            return dict(profile.settings)
         case None:
-            return {"style": profile.style.value, "correct_prior": profile.correct_prior}
-        case Letters(style=style, correct_prior=correct):
-            return {
-                "style": style or profile.style.value,
-                "correct_prior": profile.correct_prior if correct is None else correct,
-            }
-        case Direct() | Candidates():
-            return {name: value for name, value in asdict(readout).items() if name != "texts"}
+            return dict(profile.settings)
+        case Letters() | Direct() | Candidates():
+            return asdict(readout)
         case plugin:
             return dict(plugin.settings)
 
 
-def _named(model: Model) -> Profile:
-    if (known := PROFILES.get(model.profile.name)) is not None:
-        return known
+def _named(model: Model, told: Key | None) -> Profile:
+    """The profile of a server that runs elsewhere: one with a name, else what can be told of it."""
+    if (found := PROFILES.get(model.profile.name)) is not None:
+        return found
     temperature = model.calibration.temperature if model.calibration.source == "profile" else None
-    return Profile(model.profile.name, STOCK.style, STOCK.wording, temperature)
+    unknown = Profile(model.profile.name, STOCK.style, STOCK.wording, temperature)
+    if told is None:
+        return unknown
+    temperature, slope, clamp = told.constants
+    if told.readout != LETTERS:
+        return replace(unknown, temperature=temperature)
+    return replace(
+        unknown,
+        style=OptionStyle(told.settings.get("style", unknown.style.value)),
+        correct_prior=bool(told.settings.get("correct_prior")),
+        temperature=temperature,
+        predicate_slope=slope,
+        predicate_clamp=clamp,
+    )

@@ -72,7 +72,7 @@ class ReadoutKind(Protocol[Settings_contra]):
         """The readout's name. One of another package begins with `x_`."""
 
     def settings(self, body: jsontext.Object) -> Any:
-        """Its settings from JSON: a value that is hashable and never changes.
+        """Its settings from JSON: a value that is hashable, never changes, and equals what means the same.
 
         Raises:
             FieldError: something in the body is wrong.

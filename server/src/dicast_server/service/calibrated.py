@@ -22,6 +22,7 @@ from dicast_server.readouts.letters import NAME as LETTERS
 from dicast_server.readouts.letters import LettersSettings
 from dicast_server.readouts.profile import Profile
 from dicast_server.readouts.readout import Model, ReadoutKind
+from dicast_server.readouts.spelled import spelled
 from dicast_server.service.registry import ChosenReadout
 
 
@@ -43,8 +44,8 @@ class Calibrated:
 
     def covers(self, readout: ChosenReadout, orders: int, profile: Profile) -> bool:
         """Whether it is for questions that are read so."""
-        return readout.kind.name == self.readout.kind.name and (
-            settings_of(readout, profile, orders) == settings_of(self.readout, profile, self.orders)
+        return (readout.kind.name, orders) == (self.readout.kind.name, self.orders) and (
+            _meant(readout.settings, profile) == _meant(self.readout.settings, profile)
         )
 
 
@@ -58,20 +59,31 @@ class Reading:
     template_hash: str
     profile: Profile
 
-    def key(self, readout: ChosenReadout, orders: int = 1, questions_sha256: str = "") -> Key:
-        """What a calibration of one way of reading is made for."""
+    def key(
+        self,
+        kind: ReadoutKind[Any],
+        given: Mapping[str, JsonValue],
+        orders: int = 1,
+        questions_sha256: str = "",
+    ) -> Key:
+        """What a calibration of one way of reading is made for. `given` are settings in the readout's JSON.
+
+        Raises:
+            FieldError: a setting is wrong.
+        """
         profile = self.profile
         # Slope and clamp are those of letters; the temperature is everybody's.
-        letters = readout.kind.name == LETTERS
+        letters = kind.name == LETTERS
         # Texts alone decide the version of the prompts, not tokens.
-        opened = readout.kind.open("", Model(profile, lambda system, texts: texts), readout.settings)
+        opened = kind.open("", Model(profile, lambda system, texts: texts), _chosen(kind, given).settings)
         return Key(
             model=self.model,
             weights_hash=self.weights_hash,
             quantization=self.quantization,
             template_hash=self.template_hash,
-            readout=readout.kind.name,
-            settings=settings_of(readout, profile, orders),
+            readout=kind.name,
+            settings=spelled(kind.name, given, profile),
+            orders=orders,
             profile=profile.name,
             constants=(
                 1.0 if profile.temperature is None else profile.temperature,
@@ -81,6 +93,11 @@ class Reading:
             prompt_version=opened.prompt_version,
             questions_sha256=questions_sha256,
         )
+
+    def default_key(self, readouts: Mapping[str, ReadoutKind[Any]], questions_sha256: str = "") -> Key:
+        """What a calibration of questions that name no readout is made for."""
+        kind = readouts[self.profile.readout]
+        return self.key(kind, dict(self.profile.settings), questions_sha256=questions_sha256)
 
     def match(
         self, calibration: Calibration, path: Path, readouts: Mapping[str, ReadoutKind[Any]]
@@ -97,44 +114,28 @@ class Reading:
         if kind is None:
             there = ", ".join(readouts)
             raise OtherSystem(path, [f"readout is {made.readout} in the file, and there are {there} here"])
-        orders = made.settings.get("orders", 1)
-        said = {name: value for name, value in made.settings.items() if name != "orders"}
         try:
-            if isinstance(orders, bool) or not isinstance(orders, int) or orders < 1:
-                raise ValueError("orders must be a whole number from 1 on")
-            body = jsontext.parse(json.dumps({name: each for name, each in said.items() if each is not None}))
-            assert isinstance(body, jsontext.Object)
-            readout = ChosenReadout(kind, kind.settings(body))
+            readout = _chosen(kind, made.settings)
         except FieldError as error:
             where = jsontext.show_path(("settings", *error.path))
             raise OtherSystem(path, [f"{where} {error}"]) from error
         except ValueError as error:
             raise OtherSystem(path, [f"settings of the readout are not read here: {error}"]) from error
-        here = self.key(readout, orders)
+        here = self.key(kind, made.settings, made.orders)
         # What the file leaves out is the readout's own choice, which is spelled out here.
-        spelled = made.model_copy(update={"settings": {**here.settings, **made.settings}})
-        if differences := spelled.differences(here):
+        if differences := made.model_copy(update={"settings": here.settings}).differences(here):
             raise OtherSystem(path, differences)
-        return Calibrated(calibration, readout, orders)
+        return Calibrated(calibration, readout, made.orders)
 
 
-def settings_of(readout: ChosenReadout, profile: Profile, orders: int) -> dict[str, JsonValue]:
-    """The settings of a way of reading as a calibration is keyed by them: all said, orders among them."""
-    settings = readout.settings
-    found: dict[str, JsonValue]
-    if isinstance(settings, LettersSettings):
-        correct = settings.correct_prior
-        found = {
-            "style": (settings.style or profile.style).value,
-            "correct_prior": profile.correct_prior if correct is None else correct,
-        }
-    elif dataclasses.is_dataclass(settings):
-        found = {field.name: _json(getattr(settings, field.name)) for field in dataclasses.fields(settings)}
-        # Texts belong to one question: without any it is the readout as everybody asks for it.
-        found = {name: value for name, value in found.items() if (name, value) != ("texts", [])}
-    else:
-        found = {"settings": _json(settings)}
-    return {**found, "orders": orders}
+def shown_settings(readout: ChosenReadout, profile: Profile, orders: int) -> str:
+    """A way of reading for people."""
+    settings = _meant(readout.settings, profile)
+    shown = {"settings": settings}
+    if dataclasses.is_dataclass(settings):
+        shown = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    told = [f"{name} {_word(value)}" for name, value in shown.items() if value != ()]
+    return f"{readout.kind.name} ({', '.join([*told, f'orders {orders}'])})"
 
 
 def in_words(calibration: Calibration) -> str:
@@ -156,10 +157,21 @@ def without_signal(calibration: Calibration) -> list[str]:
     return [kind for kind in KINDS if calibration.verdict(kind) is Verdict.NO_SIGNAL]
 
 
-def _json(value: Any) -> JsonValue:
-    """A setting as JSON; what JSON cannot say as Python shows it."""
-    if isinstance(value, Enum):
-        return _json(value.value)
-    if isinstance(value, list | tuple):
-        return [_json(each) for each in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
+def _chosen(kind: ReadoutKind[Any], given: Mapping[str, JsonValue]) -> ChosenReadout:
+    body = jsontext.parse(json.dumps(given))
+    assert isinstance(body, jsontext.Object)
+    return ChosenReadout(kind, kind.settings(body))
+
+
+def _meant(settings: Any, profile: Profile) -> Any:
+    """Settings as they are compared: what letters leave to the profile is the profile's."""
+    if not isinstance(settings, LettersSettings):
+        return settings
+    correct = settings.correct_prior
+    return LettersSettings(
+        settings.style or profile.style, profile.correct_prior if correct is None else correct
+    )
+
+
+def _word(value: object) -> str:
+    return json.dumps(value.value if isinstance(value, Enum) else value, default=repr)

@@ -23,7 +23,14 @@ from dicast_server.calibration.labelled import LabelledQuestion
 from dicast_server.calibration.rows import Collected
 from dicast_server.decisions.answers import Answer
 from dicast_server.engine.thread import Engine
-from dicast_server.service.calibrated import Calibrated, Given, Reading, in_words, without_signal
+from dicast_server.service.calibrated import (
+    Calibrated,
+    Given,
+    Reading,
+    in_words,
+    shown_settings,
+    without_signal,
+)
 from dicast_server.service.failures import Failure
 from dicast_server.service.planning import Planner
 from dicast_server.service.requests import AskedQuestion, DecisionRequest
@@ -67,9 +74,8 @@ class CalibrationSource:
             found = reading.match(self.given.calibration, self.given.path, readouts)
             if not found.covers(planner.default, 1, planner.profile):
                 log.warning(
-                    "the calibration is only for questions that are read by %s with %s",
-                    self.given.calibration.key.readout,
-                    self.given.calibration.key.settings,
+                    "the calibration is only for questions that are read by %s",
+                    shown_settings(found.readout, planner.profile, found.orders),
                 )
             _tell(found.calibration, f"loaded from {self.given.path}")
             return found
@@ -106,7 +112,7 @@ class CalibrationSource:
     ) -> Calibration:
         try:
             dataset = await asyncio.to_thread(read_dataset, path)
-            key = reading.key(planner.default, questions_sha256=dataset.sha256)
+            key = reading.default_key(planner.registry.readouts, dataset.sha256)
             if (saved := self._saved(key)) is not None:
                 return saved
             collected = await _read(dataset, planner, engine, told)

@@ -163,7 +163,7 @@ class Host:
         """What a calibration of the model is to be made for, once it is loaded and its check passed."""
         if self.ready_since is None or self._served is None or self._planner is None:
             return None
-        return self._served.reading.key(self._planner.default)
+        return self._served.reading.default_key(self.registry.readouts)
 
     def admit(self) -> Slot:
         """Count a request in flight, from before it is planned until the engine is done with it.

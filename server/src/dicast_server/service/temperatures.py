@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from dicast_server.calibration.document import Calibration
@@ -10,7 +9,7 @@ from dicast_server.calibration.kinds import Kind, kind_of
 from dicast_server.decisions.answers import Guarantee, Temperature, TemperatureSource
 from dicast_server.decisions.questions import Question
 from dicast_server.readouts.profile import Profile
-from dicast_server.service.calibrated import Calibrated, settings_of
+from dicast_server.service.calibrated import Calibrated, shown_settings
 from dicast_server.service.registry import ChosenReadout
 
 
@@ -70,16 +69,12 @@ class Temperatures:
                 "does not go with this server's --temperature: the calibration is not used"
             )
         if not calibrated.covers(readout, orders, self.profile):
-            asked = self._shown(readout, orders)
-            made = self._shown(calibrated.readout, calibrated.orders)
+            asked = shown_settings(readout, self.profile, orders)
+            made = shown_settings(calibrated.readout, self.profile, calibrated.orders)
             raise NoGuaranteeError(
                 f"is not known for questions read by {asked}: the calibration is for {made}"
             )
         return _guarantee(calibrated.calibration, kind_of(question.type), wanted)
-
-    def _shown(self, readout: ChosenReadout, orders: int) -> str:
-        settings = settings_of(readout, self.profile, orders)
-        return f"{readout.kind.name} ({', '.join(f'{k} {json.dumps(v)}' for k, v in settings.items())})"
 
 
 def wanted_errors(calibration: Calibration, kind: Kind) -> list[float]:
