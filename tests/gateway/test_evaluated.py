@@ -91,6 +91,8 @@ def test_two_systems_are_compared_question_by_question(
     written = json.loads(out.read_text())
     assert [part["type"] for part in written["parts"]] == [None, "predicate", "choice", "score"]
     assert written["parts"][0]["rows"] == 60
+    misses = [system["misses"] for system in written["systems"]]
+    assert misses[0] == misses[1] and len(misses[0]) == 20
     for name, difference in written["parts"][0]["differences"].items():
         assert difference == pytest.approx([0.0] * 3, abs=1e-9), name
     assert list(tmp_path.glob("*.answers.jsonl")) == []

@@ -13,11 +13,14 @@ import pytest
 
 from dicast_server.calibration.assessment import assess
 from dicast_server.calibration.fit import fit
+from dicast_server.calibration.kinds import Band, Kind
 from dicast_server.calibration.labelled import LabelledQuestion
 from dicast_server.calibration.metrics import METRICS
 from dicast_server.calibration.prediction import Prediction
 from dicast_server.calibration.rows import ScoredRow
+from dicast_server.calibration.table import Applied, Entry, Table
 from dicast_server.report.build import report_of_answers, report_of_fit, report_of_two
+from dicast_server.report.cells import cells_of
 from dicast_server.report.contents import Facts, Report, System
 from dicast_server.report.page import Picture, Pictures, page
 
@@ -130,6 +133,49 @@ def test_the_page_tells_what_was_measured_on_what(fitted: Report) -> None:
         assert threshold.reason in seen.text
         if threshold.threshold is not None:
             assert f"{threshold.answered:,} of {threshold.rows:,}" in seen.text
+
+
+def test_sets_of_options_are_told_with_what_they_hold(fitted: Report) -> None:
+    html = shown(fitted)
+    for part in fitted.parts:
+        assert [each.wanted for each in part.sets] == [each.wanted for each in part.thresholds]
+        for found in part.sets:
+            assert f'<data value="{found.least!r}">' in html or found.least == 0.0
+            assert f"<td>{found.size:.2f}</td>" in html
+            assert found.covered >= 1.0 - found.wanted
+    # Too few rows for a wanted error leave every option.
+    few = drawn.predictions(30, np.random.default_rng(5))
+    evaluated = report_of_answers(few, choices(few), FACTS, draws=5)
+    assert evaluated.parts[0].sets[0].least == 0.0
+    assert "any: all of them, for want of rows" in shown(evaluated)
+
+
+def test_every_type_and_number_of_options_has_its_line(fitted: Report) -> None:
+    text = Seen(shown(fitted)).text
+    for cell in fitted.cells:
+        assert cell.applied is not None
+        before, after = cell.columns
+        assert f"{cell.applied.temperature:.3f}" in text
+        assert f"{before.log_loss:.3f} → {after.log_loss:.3f}" in text
+        assert cell.whose in text
+    assert sum(cell.rows for cell in fitted.cells) == len(fitted.parts[0].last.judged)
+    (kept,) = [each for each in fitted.tried if each.kept]
+    for each in fitted.tried:
+        assert f"{each.name}{each.loss:.4f}{'kept' if each is kept else ''}" in text.replace("\n", "")
+    assert fitted.tried[0].name == "no fit"
+
+
+def test_what_a_question_gets_says_where_it_was_fitted() -> None:
+    kinds: list[tuple[Kind, int]] = [("predicate", 2), ("choice", 3), ("choice", 12)]
+    rows = fit(drawn.rows(300, 5, kinds)).before
+    table = Table(1.0, (Entry("predicate", None, 2.0, 0.5, 9), Entry("choice", Band(9, 16), 3.0, 0.0, 9)))
+    found = {(cell.kind, cell.band): (cell.applied, cell.whose) for cell in cells_of([rows], table)}
+    assert found == {
+        ("predicate", Band(2, 2)): (Applied(2.0, 0.5), "of this type"),
+        ("choice", Band(3, 4)): (Applied(1.0, 0.0), "nothing is fitted"),
+        ("choice", Band(9, 16)): (Applied(3.0, 0.0), "of this band"),
+    }
+    assert {(cell.applied, cell.whose) for cell in cells_of([rows])} == {(None, "")}
 
 
 def test_misses_are_told_with_their_texts(fitted: Report) -> None:

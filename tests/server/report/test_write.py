@@ -1,6 +1,7 @@
 """The files of a report: valid pictures, the same bytes each time, and data at the edges."""
 
 import io
+import json
 import os
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from PIL import Image
 from dicast_server.calibration.assessment import assess
 from dicast_server.calibration.fit import fit
 from dicast_server.calibration.kinds import Kind
+from dicast_server.calibration.metrics import worst
 from dicast_server.calibration.prediction import Prediction
 from dicast_server.report.build import report_of_answers, report_of_fit, report_of_two
 from dicast_server.report.contents import Facts, Report, System
@@ -47,9 +49,9 @@ def test_a_report_of_a_fit(tmp_path: Path) -> None:
     files = write_report(tmp_path / "new" / "folder", report)
     parts = ["all", "predicate", "choice"]
     pictures = [f"{figure}-{part}.png" for part in parts for figure in ("reliability", "coverage")]
-    assert [file.name for file in files] == ["report.html", *pictures]
+    assert [file.name for file in files] == ["report.html", "misses.json", *pictures]
     assert sorted(file.name for file in files) == sorted(os.listdir(tmp_path / "new" / "folder"))
-    for file in files[1:]:
+    for file in files[2:]:
         with Image.open(file) as picture:
             picture.verify()
             assert picture.format == "PNG"
@@ -85,7 +87,15 @@ def test_two_systems(tmp_path: Path) -> None:
     questions = [asked.question(row.id, "choice", 4) for row in rows]
     facts = replace(FACTS, systems=(System("模型 $x_1$", "letters"), System("b", "letters")))
     files = write_report(tmp_path, report_of_two(rows, other, questions, facts, draws=5))
-    assert [file.name for file in files] == ["report.html", "reliability-choice.png", "coverage-choice.png"]
+    assert [file.name for file in files] == [
+        "report.html",
+        "misses.json",
+        "reliability-choice.png",
+        "coverage-choice.png",
+    ]
+    misses = json.loads(files[1].read_text())
+    assert list(misses) == ["A", "B"]
+    assert [each["id"] for each in misses["B"]] == [row.id for row in worst(other)]
 
 
 @pytest.mark.parametrize(
@@ -102,12 +112,13 @@ def test_two_systems(tmp_path: Path) -> None:
 def test_edges(tmp_path: Path, rows: list[Prediction]) -> None:
     report = evaluated(rows)
     assert len(report.parts) == 1 and report.parts[0].kind == rows[0].kind
-    page, *pictures = write_report(tmp_path, report)
+    page, misses, *pictures = write_report(tmp_path, report)
     assert "nan" not in page.read_text("utf-8").split("<main>")[1].replace("data:image", "").lower().split()
     for file in pictures:
         Image.open(io.BytesIO(file.read_bytes())).verify()
     wrong = sum(not row.right for row in rows)
     assert report.misses[0].wrong == wrong
+    assert len(json.loads(misses.read_text())["answers"]) == min(wrong, 20)
     assert ("No answer is wrong." in page.read_text("utf-8")) == (wrong == 0)
 
 

@@ -53,6 +53,16 @@ class Scheme(Enum):
     KIND = "per_type"
     BAND = "per_type_and_band"
 
+    @property
+    def words(self) -> str:
+        """For people."""
+        return {
+            Scheme.NONE: "no fit",
+            Scheme.ONE: "one temperature",
+            Scheme.KIND: "a temperature a type",
+            Scheme.BAND: "a temperature a type and number of options",
+        }[self]
+
 
 @dataclass(frozen=True, slots=True)
 class Levels:

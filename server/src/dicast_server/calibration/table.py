@@ -37,13 +37,17 @@ class Table:
     entries: tuple[Entry, ...] = ()
 
     def of(self, kind: Kind, options: int) -> Applied:
-        """What applies to a question of `options` options: band's entry, else kind's, root's, the base."""
-        wanted = ((kind, band_of(options)), (kind, None), (None, None))
-        for key in wanted:
+        """What applies to a question of `options` options: that of its entry, else the base."""
+        entry = self.entry_of(kind, options)
+        return Applied(self.base, 0.0) if entry is None else Applied(entry.temperature, entry.offset)
+
+    def entry_of(self, kind: Kind, options: int) -> Entry | None:
+        """The entry of a question of `options` options: the band's, else the kind's, else the root."""
+        for key in ((kind, band_of(options)), (kind, None), (None, None)):
             for entry in self.entries:
                 if (entry.kind, entry.band) == key:
-                    return Applied(entry.temperature, entry.offset)
-        return Applied(self.base, 0.0)
+                    return entry
+        return None
 
     def without(self, kind: Kind, rows: int) -> Table:
         """The same table, but a kind keeps the base; `rows` of it were looked at."""

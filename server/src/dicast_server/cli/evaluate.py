@@ -58,7 +58,8 @@ def main(argv: list[str], write_report: ReportWriter = reporting.write) -> int:
     missed = _missed(evaluation, arguments)
     try:
         if arguments.json is not None:
-            text = json.dumps({**evaluation.as_json(dataset.sha256), "missed": missed}, indent=1)
+            figures_of = evaluation.as_json(dataset)
+            text = json.dumps({**figures_of, "missed": missed}, indent=1)
             arguments.json.write_text(text + "\n", "utf-8")
         if arguments.report is not None:
             sides = [Side(system.name, system.key, system.predictions) for system in evaluation.systems]

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dicast_server.calibration.document import Calibration, KindFigures, ThresholdEntry
 from dicast_server.calibration.kinds import Kind
-from dicast_server.calibration.levels import Scheme
 from dicast_server.calibration.metrics import Estimate
 from dicast_server.calibration.rows import LeftOut
 from dicast_server.calibration.verdicts import Verdict
@@ -28,12 +27,6 @@ _VERDICTS = {
     Verdict.UNCHANGED: "unchanged: no fit is kept, and the answers say more than the labels' frequencies do",
     Verdict.NO_SIGNAL: "no signal: fitted or not, the answers say no more than the labels' frequencies do; "
     "a fit only flattens them",
-}
-_SCHEMES = {
-    Scheme.NONE: "no fit",
-    Scheme.ONE: "one temperature",
-    Scheme.KIND: "a temperature a type",
-    Scheme.BAND: "a temperature a type and number of options",
 }
 
 
@@ -93,8 +86,8 @@ def _printable(text: str) -> str:
 
 
 def _kept(calibration: Calibration) -> list[str]:
-    kept = _SCHEMES[calibration.scheme]
-    losses = ", ".join(f"{_SCHEMES[scheme]} {loss:.4f}" for scheme, loss in calibration.losses.items())
+    kept = calibration.scheme.words
+    losses = ", ".join(f"{scheme.words} {loss:.4f}" for scheme, loss in calibration.losses.items())
     if calibration.applies:
         why = "it lowers the log loss of held-out rows by more than chance would"
     else:

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from dicast_server.calibration.dataset import Dataset
 from dicast_server.calibration.document import Key
 from dicast_server.calibration.judged import Judged
 from dicast_server.calibration.kinds import KINDS, Kind
 from dicast_server.calibration.metrics import DRAWS, Estimate, paired, summary
+from dicast_server.calibration.misses import miss_rows
 from dicast_server.calibration.prediction import Prediction
 from dicast_server.calibration.rows import LeftOut
 
@@ -52,10 +54,10 @@ class Evaluation:
         """How many questions were judged."""
         return self.parts[0].rows
 
-    def as_json(self, questions_sha256: str) -> dict[str, Any]:
+    def as_json(self, dataset: Dataset) -> dict[str, Any]:
         """All of it for programs; an estimate is its value and the ends of its interval."""
         return {
-            "questions_sha256": questions_sha256,
+            "questions_sha256": dataset.sha256,
             "rows": self.rows,
             "systems": [
                 {
@@ -63,6 +65,7 @@ class Evaluation:
                     "left_out": [
                         {"id": each.id, "line": each.line, "reason": each.reason} for each in system.left_out
                     ],
+                    "misses": miss_rows(system.predictions, dataset.questions),
                 }
                 for system in self.systems
             ],

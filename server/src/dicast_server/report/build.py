@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dicast_server.calibration.assessment import Assessment
+from dicast_server.calibration.conformal import conformal_sets
 from dicast_server.calibration.fit import Fit
 from dicast_server.calibration.guarantee import WANTED, Threshold, find_threshold
 from dicast_server.calibration.judged import Judged
@@ -15,7 +16,8 @@ from dicast_server.calibration.prediction import Prediction
 from dicast_server.calibration.verdicts import Verdict
 from dicast_server.report import headline
 from dicast_server.report.baseline import guess_accuracy, has_signal
-from dicast_server.report.contents import Column, Facts, Part, Report
+from dicast_server.report.cells import cells_of
+from dicast_server.report.contents import Column, Facts, Part, Report, Tried
 from dicast_server.report.misses import collect_misses
 
 
@@ -54,6 +56,7 @@ def report_of_fit(
                     for of, found in assessment.thresholds
                     if of == kind and found.measure == "certainty"
                 ),
+                tuple(found for of, found in assessment.sets if of == kind),
                 said[0] if kind is not None else None,
             )
         )
@@ -66,6 +69,8 @@ def report_of_fit(
         tuple(parts),
         (collect_misses("after", fit.after, questions),),
         (*fit.notes, *notes),
+        cells_of([fit.before, fit.after], fit.table),
+        tuple(Tried(scheme.words, loss, scheme is fit.scheme) for scheme, loss in fit.losses.items()),
     )
 
 
@@ -84,7 +89,14 @@ def report_of_answers(
         ValueError: there are no predictions, or a miss is of no question among `questions`.
     """
     parts = [
-        Part(kind, (_column(rows, draws),), {}, guess_accuracy(rows), _thresholds(rows, wanted))
+        Part(
+            kind,
+            (_column(rows, draws),),
+            {},
+            guess_accuracy(rows),
+            _thresholds(rows, wanted),
+            tuple(conformal_sets(rows, error) for error in wanted),
+        )
         for kind, (rows,) in _by_kind(predictions)
     ]
     return Report(
@@ -96,6 +108,7 @@ def report_of_answers(
         tuple(parts),
         (collect_misses("answers", predictions, questions),),
         tuple(notes),
+        cells_of([predictions]),
     )
 
 
@@ -131,6 +144,7 @@ def report_of_two(
         tuple(parts),
         (collect_misses("A", first, questions), collect_misses("B", second, questions)),
         tuple(notes),
+        cells_of([first, second]),
     )
 
 

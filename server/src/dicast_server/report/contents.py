@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
+from dicast_server.calibration.conformal import Sets
 from dicast_server.calibration.guarantee import Threshold
 from dicast_server.calibration.judged import Judged
-from dicast_server.calibration.kinds import Kind
+from dicast_server.calibration.kinds import Band, Kind
 from dicast_server.calibration.metrics import Estimate
+from dicast_server.calibration.table import Applied
 from dicast_server.calibration.verdicts import Verdict
 
 
@@ -59,6 +62,7 @@ class Part:
         differences: of each figure, the second column less the first, paired; empty for one column.
         guess: the accuracy of always giving the most common label.
         thresholds: for abstaining, by wanted error.
+        sets: conformal sets of options, by wanted error.
         verdict: what a fit found for the type; None for all questions and without a fit.
     """
 
@@ -67,12 +71,47 @@ class Part:
     differences: Mapping[str, Estimate]
     guess: float
     thresholds: tuple[Threshold, ...] = ()
+    sets: tuple[Sets, ...] = ()
     verdict: Verdict | None = None
 
     @property
     def last(self) -> Column:
         """The column that the report is about: what is served after a fit, or the only one."""
         return self.columns[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Means over some rows: the stated probability, the share that is right, the log loss in nats."""
+
+    stated: float
+    right: float
+    log_loss: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """Rows of a type and a band of option counts.
+
+    `columns` are in the order of the report's labels. `applied` is what a fit gives such questions, and
+    `whose` says on which rows that was fitted; None and empty without a fit.
+    """
+
+    kind: Kind
+    band: Band
+    rows: int
+    columns: tuple[Held, ...]
+    applied: Applied | None
+    whose: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A scheme that a fit tried, its held-out log loss in nats, and whether it is the one that was kept."""
+
+    name: str
+    loss: float
+    kept: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +140,12 @@ class Miss:
 
 @dataclass(frozen=True, slots=True)
 class Misses:
-    """The worst of a column's `wrong` answers."""
+    """The worst of a column's `wrong` answers; `rows` are the same for programs (`calibration.misses`)."""
 
     label: str
     wrong: int
     worst: tuple[Miss, ...]
+    rows: Sequence[Mapping[str, Any]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +153,8 @@ class Report:
     """A report.
 
     `labels` name the columns; one column has no need of its. Of `parts` the first is about all questions,
-    and the others are about the types, where there is more than one; else the first is that type's.
+    and the others are about the types, where there is more than one; else the first is that type's. `cells`
+    are by type and number of options; `tried` is empty without a fit.
     """
 
     title: str
@@ -124,3 +165,5 @@ class Report:
     parts: tuple[Part, ...]
     misses: tuple[Misses, ...]
     notes: tuple[str, ...] = ()
+    cells: tuple[Cell, ...] = ()
+    tried: tuple[Tried, ...] = ()

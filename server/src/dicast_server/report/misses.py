@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dicast_server.calibration.labelled import LabelledQuestion
 from dicast_server.calibration.metrics import worst
+from dicast_server.calibration.misses import miss_rows
 from dicast_server.calibration.prediction import Prediction
 from dicast_server.decisions.wording import Wording
 from dicast_server.readouts.texts import instructions, option_lines
@@ -27,7 +28,8 @@ def collect_misses(
         if row.id not in by_id:
             raise ValueError(f"there is no question {row.id!r}")
         shown.append(_miss(row, by_id[row.id]))
-    return Misses(label, sum(not row.right for row in predictions), tuple(shown))
+    wrong = sum(not row.right for row in predictions)
+    return Misses(label, wrong, tuple(shown), miss_rows(predictions, questions))
 
 
 def _miss(row: Prediction, asked: LabelledQuestion) -> Miss:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dicast_server.calibration.kinds import Band
 from dicast_server.calibration.metrics import Estimate
 
 NARROW = "\u202f"
@@ -44,6 +45,11 @@ def change_interval(name: str, estimate: Estimate) -> str:
     """The interval of a difference."""
     low, high = change(name, estimate.low), change(name, estimate.high)
     return f"{low.removesuffix(' points')} to {high.removesuffix(' points')}"
+
+
+def options(band: Band) -> str:
+    """`2 options`, `3 to 4 options`."""
+    return f"{band.low} options" if band.low == band.high else f"{band.low} to {band.high} options"
 
 
 def count(number: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from dicast_server.report.diagrams import reliability_png
 from dicast_server.report.page import Picture, Pictures, page
 
 PAGE = "report.html"
+MISSES = "misses.json"
 
 
 def write_report(folder: Path, report: Report) -> list[Path]:
-    """Write `report.html`, and `reliability-PART.png` and `coverage-PART.png` of each part.
+    """Write `report.html`, `misses.json`, and `reliability-PART.png` and `coverage-PART.png` of each part.
 
     The folder is made where it is missing. The page holds its pictures itself, so that it can be sent
     alone. The same report gives the same bytes. Returns the files, the page first.
@@ -25,7 +27,11 @@ def write_report(folder: Path, report: Report) -> list[Path]:
         OSError: the folder cannot be made or written to; what was there is whole, old or new.
     """
     drawn = {_name(part): _pictures(part, report.labels) for part in report.parts}
-    files = {PAGE: page(report, list(drawn.values())).encode()}
+    misses = {each.label: list(each.rows) for each in report.misses}
+    files = {
+        PAGE: page(report, list(drawn.values())).encode(),
+        MISSES: (json.dumps(misses, indent=1, ensure_ascii=False) + "\n").encode(),
+    }
     for name, pictures in drawn.items():
         files[f"reliability-{name}.png"] = pictures.reliability.light
         files[f"coverage-{name}.png"] = pictures.coverage.light
