@@ -16,6 +16,10 @@ their kind. Predicates have two options, so that their kind is their band.
 
 A level whose minimum lies within 1 % of the span of [0.05, 20] from either end is refused: T <= 0.2495 or
 T >= 19.8005, the published rule. The scores then have no scale that fits, or no signal; the parent's apply.
+
+Where there are several kinds and the root is refused at the upper end, the scores as a whole say nothing, and
+drawing the kinds towards T = 1 would keep what says nothing. They are drawn to FLATTEST instead, and one that
+goes beyond gets FLATTEST: equal probabilities, of predicates the share of true ones, which is what is known.
 """
 
 from __future__ import annotations
@@ -43,6 +47,8 @@ TEMPERATURE_SD = 0.5
 OFFSET_SD = 2.0
 MAX_OFFSET = 10.0
 _EDGE = 0.01 * (MAX_TEMPERATURE - MIN_TEMPERATURE)
+FLATTEST = MAX_TEMPERATURE - _EDGE
+"""Where the temperatures that are refused begin."""
 
 
 class Scheme(Enum):
@@ -90,16 +96,18 @@ def fit_levels(blocks: Sequence[Block], constants: Constants) -> Levels:
     refused: list[str] = []
     base = constants.temperature
     root = _cell(blocks, constants, refused)
-    parent = root.temperature if root is not None else base
+    present = [kind for kind in KINDS if any(block.kind == kind for block in blocks)]
+    # A single kind is the root again, which is refused.
+    flat = root is None and len(present) > 1 and _runs_flat(blocks, constants)
+    parent = root.temperature if root is not None else FLATTEST if flat else base
     kinds: list[Entry] = []
     bands: list[Entry] = []
-    present = [kind for kind in KINDS if any(block.kind == kind for block in blocks)]
     for kind in present:
         of_kind = [block for block in blocks if block.kind == kind]
         # One kind without an offset is the root again.
         entry = None
         if root is None or len(present) > 1 or kind == "predicate":
-            entry = _cell(of_kind, constants, refused, kind=kind, parent=parent)
+            entry = _cell(of_kind, constants, refused, kind=kind, parent=parent, flat=flat)
         if entry is not None:
             kinds.append(entry)
         there = sorted({band_of(block.options) for block in of_kind})
@@ -108,7 +116,7 @@ def fit_levels(blocks: Sequence[Block], constants: Constants) -> Levels:
         above = entry.temperature if entry is not None else parent
         for band in there:
             of_band = [block for block in of_kind if band_of(block.options) == band]
-            found = _cell(of_band, constants, refused, kind=kind, band=band, parent=above)
+            found = _cell(of_band, constants, refused, kind=kind, band=band, parent=above, flat=flat)
             if found is not None:
                 bands.append(found)
     return Levels(base, (root,) if root is not None else (), tuple(kinds), tuple(bands), tuple(refused))
@@ -122,9 +130,18 @@ def _cell(
     kind: Kind | None = None,
     band: Band | None = None,
     parent: float | None = None,
+    flat: bool = False,
 ) -> Entry | None:
-    """Fit a cell; the root has no parent. None, and the reason, where its minimum is at an edge."""
+    """Fit a cell; the root has no parent. None, and the reason, where its minimum is at an edge.
+
+    Under `flat` the upper edge is no reason: it is where such a cell belongs.
+    """
     found = _estimate(blocks, parent, kind == "predicate", constants)
+    if flat and found.temperature >= FLATTEST:
+        found = Applied(
+            FLATTEST, _best_offset(blocks, FLATTEST, constants).at if kind == "predicate" else 0.0
+        )
+        return Entry(kind, band, *found, rows=sum(len(block.labels) for block in blocks))
     if MIN_TEMPERATURE + _EDGE < found.temperature < MAX_TEMPERATURE - _EDGE:
         if abs(found.offset) < 0.99 * MAX_OFFSET:
             return Entry(kind, band, *found, rows=sum(len(block.labels) for block in blocks))
@@ -139,6 +156,11 @@ def _cell(
         f"[{MIN_TEMPERATURE}, {MAX_TEMPERATURE:.0f}]: {why}"
     )
     return None
+
+
+def _runs_flat(blocks: Sequence[Block], constants: Constants) -> bool:
+    """Whether the temperature of all rows is at the upper edge."""
+    return _estimate(blocks, None, False, constants).temperature >= FLATTEST
 
 
 def _estimate(
