@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dicast_server.calibration.judged import Judged
 from dicast_server.calibration.kinds import Kind
 from dicast_server.calibration.metrics import (
+    GAPS,
     METRICS,
     accuracy,
     auc,
@@ -135,6 +136,21 @@ def test_two_systems_are_compared_on_the_same_questions_alone() -> None:
     with pytest.raises(ValueError, match="same labelled questions"):
         paired(FOUR, [*FOUR[:3], said("score", 1, 0.25, 0.75, name="d")])
     assert paired(FOUR, list(reversed(FOUR)), draws=20)["log_loss"] == (0.0, 0.0, 0.0)
+
+
+def test_the_interval_of_a_calibration_error_holds_it_and_reaches_zero() -> None:
+    generator = np.random.default_rng(11)
+    holds = 0
+    for _ in range(40):
+        judged = Judged.of(drawn.predictions(200, generator))
+        found = summary(judged, draws=100)
+        for name in GAPS & set(found):
+            assert 0.0 <= found[name].low <= found[name].value <= found[name].high
+        # The truth is 0: labels are drawn from what is stated.
+        holds += found["ece"].low == 0.0
+    assert holds >= 20
+    sharp = summary(Judged.of(drawn.predictions(1000, generator, power=3.0)), draws=100)["ece"]
+    assert 0.05 < sharp.low < sharp.value < sharp.high
 
 
 def test_intervals_draw_groups() -> None:

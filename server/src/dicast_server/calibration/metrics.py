@@ -104,11 +104,16 @@ METRICS: Mapping[str, Metric] = {
 }
 
 
+GAPS = frozenset({"ece", "ece_mass", "ece_fine", "ece_true"})
+"""Sums of distances, which chance alone makes larger."""
+
+
 def summary(judged: Judged, draws: int = DRAWS) -> dict[str, Estimate]:
     """All figures that there are for these rows, each with its interval, from the same draws."""
     shown = {name: metric for name, metric in METRICS.items() if not np.isnan(metric(judged))}
     drawn = [judged.take(places) for places in resamples(judged.groups, draws)]
-    return {name: _estimate(metric(judged), [metric(d) for d in drawn]) for name, metric in shown.items()}
+    found = {name: _estimate(metric(judged), [metric(d) for d in drawn]) for name, metric in shown.items()}
+    return {name: _of_gap(each) if name in GAPS else each for name, each in found.items()}
 
 
 def paired(
@@ -181,3 +186,14 @@ def _estimate(value: float, drawn: Sequence[float]) -> Estimate:
     if not ordered:
         return Estimate(value, value, value)
     return Estimate(value, ordered[int(0.025 * len(ordered))], ordered[int(0.975 * len(ordered))])
+
+
+def _of_gap(estimate: Estimate) -> Estimate:
+    """The interval of a calibration error.
+
+    A sample's is above the truth, and a resample's above the sample's, so that the percentiles may both lie
+    above the figure and never reach 0. The lower end is therefore the upper one's mirror image (the basic
+    bootstrap's, Davison and Hinkley 1997, 5.2), and the upper end stays, which errs on the safe side.
+    """
+    value, high = estimate.value, max(estimate.value, estimate.high)
+    return Estimate(value, max(0.0, 2.0 * value - high), high)
