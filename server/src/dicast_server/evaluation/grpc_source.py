@@ -107,6 +107,9 @@ def _read(question: LabelledQuestion, answer: dicast.Answer) -> Said | Unsaid:
             return Unsaid(message)
         case _:
             return Unsaid(f"{type(answer).__name__} is no answer with probabilities")
+    # A model whose arithmetic broke down says so in its answers; in figures it would hide.
+    if not all(0.0 <= p <= 1.0 for p in probabilities):
+        return Unsaid("its probabilities are no numbers from 0 to 1")
     read = answer.diagnostics
     if read is None:
         return Said(probabilities, None, "the server tells no scores")
