@@ -173,6 +173,10 @@ def test_a_folder_that_cannot_be_written_to_is_told_before_anything_is_asked(
     monkeypatch.setattr(Path, "write_text", refused)
     with pytest.raises(CommandError, match=r"fit\.json\.answers\.jsonl cannot be written: Permission denied"):
         run(data, model, "--out", str(tmp_path / "fit.json"))
+    with monkeypatch.context() as patch:
+        patch.setattr("tempfile.TemporaryFile", lambda dir: refused(Path(dir)))
+        with pytest.raises(CommandError, match=r"--report: .* cannot be written to: Permission denied"):
+            run(data, model, "--report", str(tmp_path))
     monkeypatch.setattr(Path, "mkdir", refused)
     with pytest.raises(CommandError, match="calibrations cannot be made: Permission denied"):
         run(data, model)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -46,13 +47,21 @@ ReportWriter = Callable[[Path, Findings], None]
 
 
 def make_folder(folder: Path | None, code: int = 1) -> None:
-    """Make the folder of a report, before minutes of asking; `code` is the exit code where that fails."""
+    """Make the folder of a report, before minutes of asking; `code` is the exit code where that fails.
+
+    Raises:
+        CommandError: it cannot be made or written to.
+    """
     if folder is None:
         return
+    failed = "made"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        failed = "written to"
+        with tempfile.TemporaryFile(dir=folder):
+            pass
     except OSError as error:
-        raise CommandError(f"--report: {folder} cannot be made: {error.strerror}", code) from error
+        raise CommandError(f"--report: {folder} cannot be {failed}: {error.strerror}", code) from error
 
 
 def write(folder: Path, findings: Findings) -> None:
