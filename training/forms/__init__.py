@@ -1,0 +1,1 @@
+"""Forms of questions: one file for each part of a domain that they ask about."""
