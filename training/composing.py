@@ -16,7 +16,7 @@ Pool = Sequence[Topics]
 _Ask = Callable[[Draw, Any], Asked | None]
 _Forms = Mapping[Kind, Sequence[tuple[_Ask, float]]]
 
-_KINDS: tuple[tuple[Kind, float], ...] = (("choice", 0.42), ("noul", 0.33), ("score", 0.25))
+_KINDS: tuple[tuple[Kind, float], ...] = (("choice", 0.42), ("noul", 0.3), ("score", 0.28))
 _QUESTIONS = ((1, 0.55), (2, 0.3), (3, 0.15))
 _TRIES = 12
 
@@ -32,7 +32,8 @@ _RECORD: _Forms = {
         (records.which_number, 0.7),
         (records.supported, 1),
         (records.left_open, 0.6),
-        (records.fitting, 1.3),
+        (records.fitting, 1.1),
+        (records.wrong_one, 0.5),
         (policies.first_rule, 1.5),
         (policies.cells, 1.5),
         (policies.bands, 0.6),
@@ -63,6 +64,7 @@ _TEXT: Mapping[Kind, Sequence[tuple[Callable[[Draw, topics.Text, Pool], Asked | 
         (topics.in_passing, 0.5),
         (topics.summed_up, 1),
     ],
+    "score": [(topics.prominence, 0.35)],
 }
 _STACK: _Forms = {
     "noul": [(stacks.of_one, 1), (stacks.any_text, 1)],
@@ -95,7 +97,12 @@ def compose(draw: Draw, id_: str, domain: Domain, pool: Pool) -> Case:
 
 
 def _ask(draw: Draw, state: Any, forms: _Forms) -> Asked | None:
-    kinds = [(kind, weight) for kind, weight in _KINDS if kind in forms]
+    # A part with little to ask of a kind is asked for it less often.
+    kinds = [
+        (kind, share * min(1.0, sum(weight for _, weight in forms[kind])))
+        for kind, share in _KINDS
+        if kind in forms
+    ]
     kind = draw.weighted(kinds)
     for _ in range(_TRIES):
         found = draw.weighted(forms[kind])(draw, state)
@@ -105,34 +112,21 @@ def _ask(draw: Draw, state: Any, forms: _Forms) -> Asked | None:
 
 
 def _part(draw: Draw, domain: Domain, pool: Pool) -> tuple[Any, _Forms]:
-    parts: list[tuple[str, float]] = []
+    parts: list[tuple[tuple[Callable[[Draw, Domain], Any], _Forms], float]] = []
     if domain.record is not None:
-        parts += [("record", 0.42), ("roster", 0.1)]
+        parts += [((scene, _RECORD), 0.42), ((rosters.roster, _ROSTER), 0.1)]
     if domain.actions is not None:
-        parts.append(("history", 0.12))
+        parts.append(((histories.history, _HISTORY), 0.12))
     if domain.topics:
-        parts += [("text", 0.24), ("stack", 0.1)]
+        with_pool: _Forms = {
+            kind: [(_with_pool(form, pool), weight) for form, weight in forms]
+            for kind, forms in _TEXT.items()
+        }
+        parts += [((topics.text, with_pool), 0.24), ((stacks.stack, _STACK), 0.1)]
     if domain.scales:
-        parts += [("graded", 0.13), ("pair", 0.05)]
-    match draw.weighted(parts):
-        case "record":
-            return scene(draw, domain), _RECORD
-        case "roster":
-            return rosters.roster(draw, domain), _ROSTER
-        case "history":
-            return histories.history(draw, domain), _HISTORY
-        case "text":
-            bound: _Forms = {
-                kind: [(_with_pool(form, pool), weight) for form, weight in forms]
-                for kind, forms in _TEXT.items()
-            }
-            return topics.text(draw, domain), bound
-        case "stack":
-            return stacks.stack(draw, domain), _STACK
-        case "graded":
-            return scales.graded(draw, domain), _GRADED
-        case _:
-            return scales.pair(draw, domain), _PAIR
+        parts += [((scales.graded, _GRADED), 0.13), ((scales.pair, _PAIR), 0.05)]
+    make, forms = draw.weighted(parts)
+    return make(draw, domain), forms
 
 
 def _with_pool(form: Callable[[Draw, topics.Text, Pool], Asked | None], pool: Pool) -> _Ask:

@@ -10,7 +10,7 @@ from training.facts import Fact
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A thing with facts. `openings` introduce it, by {id} and {person}; `outcomes` are what is done with it."""
+    """A thing with facts. `openings` introduce it; `outcomes` are what is done with it."""
 
     noun: str
     ids: str
@@ -62,7 +62,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """Levels from low to high. `turned` asks for the same from high to low: how calm instead of how urgent."""
+    """Levels from low to high. `turned` asks from high to low: how calm instead of how urgent."""
 
     item: str
     asks: tuple[str, ...]
@@ -80,3 +80,4 @@ class Domain:
     topics: tuple[Topics, ...]
     scales: tuple[Scale, ...]
     asides: tuple[str, ...]
+    """Sentences that no question is about."""

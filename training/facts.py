@@ -22,20 +22,22 @@ def holds(tree: Tree, facts: Facts) -> bool:
     """Whether a claim is true of these facts."""
     match tree:
         case ("is", key, value):
-            return facts[key] == value
+            found = facts[key] == value
         case ("over", key, value):
-            return int(facts[key]) > value
+            found = int(facts[key]) > value
         case ("under", key, value):
-            return int(facts[key]) < value
+            found = int(facts[key]) < value
         case ("not", claim):
-            return not holds(claim, facts)
+            found = not holds(claim, facts)
         case ("all", *claims):
-            return all(holds(claim, facts) for claim in claims)
+            found = all(holds(claim, facts) for claim in claims)
         case ("any", *claims):
-            return any(holds(claim, facts) for claim in claims)
+            found = any(holds(claim, facts) for claim in claims)
         case ("count", number, *claims):
-            return sum(holds(claim, facts) for claim in claims) == number
-    raise ValueError(f"no claim: {tree}")
+            found = sum(holds(claim, facts) for claim in claims) == number
+        case _:
+            raise ValueError(f"no claim: {tree}")
+    return bool(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class Number:
         return draw.one(self.says).format(v=self.shown(value))
 
     def condition(self, draw: Draw, value: Value, wanted: bool, decoy: Value | None = None) -> Condition:
-        """A condition that is as true as wanted where the fact has this value; never at the very threshold."""
+        """A condition that is as true as wanted where the fact has this value; never at the threshold."""
         number = int(value)
         over = draw.chance(0.5)
         # Over a threshold below the value or under one above it: true; the other two: false.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from training.case import Asked, Proof
 from training.drawing import Draw
@@ -12,6 +12,10 @@ from training.facts import Facts, Tree
 from training.wording import codes, styled
 
 Style = Literal["names", "both", "codes"]
+Styles: TypeAlias = Sequence[tuple[Style, float]]
+"""How options are shown, and how often: by name, by name and description, described under an empty name."""
+
+NAMES: Styles = (("names", 1.0),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,8 @@ def choice(
     instructions: str | None,
     entries: Sequence[Entry],
     right: int,
-    styles: Sequence[tuple[Style, float]] = (("names", 0.35), ("both", 0.35), ("codes", 0.3)),
+    *,
+    styles: Styles = (("names", 0.35), ("both", 0.35), ("codes", 0.3)),
     facts: Facts | None = None,
 ) -> Asked | None:
     """A choice whose right option is `entries[right]`; nothing where two options would read the same."""

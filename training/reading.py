@@ -8,6 +8,7 @@ from pathlib import Path
 
 from training.domain import Actions, Domain, Level, Record, Scale, Topic, Topics
 from training.facts import Category, Fact, Flag, Number
+from training.people import ASIDES
 
 _HEADS = ("record", "category", "number", "date", "flag", "outcomes", "actions", "topics", "scale")
 
@@ -104,8 +105,14 @@ def _domain(name: str, sections: Sequence[_Section]) -> Domain:
         actions,
         tuple(topics),
         tuple(scales),
-        tuple(sections[0].fields.get("aside", ())),
+        _asides(sections[0]),
     )
+
+
+def _asides(section: _Section) -> tuple[str, ...]:
+    # Where the domain is about rain or lamps, a remark about rain or lamps is none.
+    own = section.all("aside")
+    return own if "own" in section.fields.get("asides", ()) else (*own, *ASIDES)
 
 
 def _record(section: _Section, facts: Sequence[Fact], outcomes: dict[str, str]) -> Record:

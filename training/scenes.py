@@ -9,7 +9,7 @@ from typing import Any
 from training.domain import Domain, Record
 from training.drawing import Draw
 from training.facts import Fact, Facts, Value
-from training.people import ASIDES, PEOPLE, moments, numbered
+from training.people import PEOPLE, moments, numbered
 from training.wording import capital
 
 
@@ -94,8 +94,8 @@ def _opening(draw: Draw, shown: _Shown) -> str:
 
 
 def _asides(draw: Draw, domain: Domain) -> list[str]:
-    count = draw.weighted(((0, 0.6), (1, 0.2), (2, 0.1), (5, 0.06), (12, 0.04)))
-    return draw.some((*domain.asides, *ASIDES), count)
+    count = draw.weighted(((0, 0.58), (1, 0.2), (3, 0.12), (8, 0.06), (24, 0.04)))
+    return draw.some(domain.asides, count)
 
 
 def _mistake(draw: Draw, error: tuple[Fact, Value]) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations, pairwise
 from typing import Any
 
 from training.case import Asked
 from training.domain import Actions, Domain
 from training.drawing import Draw
-from training.options import Entry, Style, choice
-from training.people import ASIDES, PEOPLE, moments
+from training.options import NAMES, Entry, Styles, choice
+from training.people import PEOPLE, moments
 from training.wording import predicate
 
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven")
@@ -59,10 +60,10 @@ def history(draw: Draw, domain: Domain) -> History:
         Event(time, person, action, at == struck)
         for at, (time, person, action) in enumerate(zip(moments(draw, len(done)), people, done, strict=True))
     )
-    return History(actions, _state(draw, actions, events, staff), events)
+    return History(actions, _state(draw, domain, actions, events, staff), events)
 
 
-def _state(draw: Draw, actions: Actions, events: tuple[Event, ...], staff: list[str]) -> Any:
+def _state(draw: Draw, domain: Domain, actions: Actions, events: tuple[Event, ...], staff: list[str]) -> Any:
     shuffled = draw.chance(0.25)
     order = draw.shuffled(events) if shuffled else list(events)
     clerk = draw.one([each for each in PEOPLE if each not in staff])
@@ -114,7 +115,7 @@ def _state(draw: Draw, actions: Actions, events: tuple[Event, ...], staff: list[
                 for each in events
                 if each.struck
             ]
-            asides = draw.some(ASIDES, draw.weighted(((0, 0.7), (1, 0.2), (4, 0.1))))
+            asides = draw.some(domain.asides, draw.weighted(((0, 0.7), (1, 0.2), (4, 0.1))))
             return " ".join(part for part in [start, *lines, *asides] if part)
 
 
@@ -190,7 +191,7 @@ def _who(draw: Draw, given: History, action: str, entries: list[Entry], right: i
     text = draw.one(
         ("Who {d}?", "Which person {d}?", "Name the one who {d}.", "By whom was this done: {d}?")
     ).format(d=given.actions.done[action])
-    return choice(draw, "who", text, entries, right, (("names", 1.0),))
+    return choice(draw, "who", text, entries, right, styles=NAMES)
 
 
 def what(draw: Draw, given: History) -> Asked | None:
@@ -206,7 +207,7 @@ def what(draw: Draw, given: History) -> Asked | None:
         own = [each for each in real if each.person == person]
         if len(own) == 1:
             ways += [(f"What did {person} do?", own[0]), (f"Which step is {person}'s?", own[0])]
-    for one, two in zip(real, real[1:], strict=False):
+    for one, two in pairwise(real):
         ways.append((f"What came right after the step of {one.time}?", two))
     text, event = draw.one(ways)
     others = [each.action for each in given.events if each is not event]
@@ -214,8 +215,8 @@ def what(draw: Draw, given: History) -> Asked | None:
         others += draw.some(given.never, 2)
     others = [each for each in dict.fromkeys(others) if each != event.action]
     entries = [Entry(name, given.actions.done[name]) for name in (event.action, *others)]
-    styles: tuple[tuple[Style, float], ...] = (("names", 0.4), ("both", 0.2), ("codes", 0.4))
-    return choice(draw, "what", text, entries, 0, styles)
+    styles: Styles = (("names", 0.4), ("both", 0.2), ("codes", 0.4))
+    return choice(draw, "what", text, entries, 0, styles=styles)
 
 
 def before(draw: Draw, given: History) -> Asked | None:
@@ -256,9 +257,14 @@ def person_is(draw: Draw, given: History) -> Asked | None:
     if len(given.real) < 2:
         return None
     wanted = draw.chance(0.5)
-    one, two = draw.some(given.real, 2)
-    if (one.person == two.person) != wanted:
+    pairs = [
+        (one, two)
+        for one, two in combinations(draw.shuffled(given.real), 2)
+        if (one.person == two.person) == wanted
+    ]
+    if not pairs:
         return None
+    one, two = draw.one(pairs)
     done = given.actions.done
     clause = f"the person who {done[one.action]} is also the one who {done[two.action]}"
     return Asked("same person", "noul", predicate(draw, clause), None, wanted)

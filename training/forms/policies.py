@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from training.case import Asked, Proof
 from training.drawing import Draw
-from training.facts import Condition, Number, holds
+from training.facts import Condition, Number, Tree, holds
 from training.forms.records import condition, prefix
-from training.options import Entry, Style, choice
+from training.options import Entry, Styles, choice
 from training.scenes import Scene
 from training.wording import capital, led, listed
 
@@ -99,8 +101,10 @@ def first_rule(draw: Draw, scene: Scene) -> Asked | None:
     for at, (name, meaning) in enumerate(dealt):
         own = (rules[at].tree,) if at < len(rules) else ()
         entries.append(Entry(name, meaning, ("all", *own, *(("not", rule.tree) for rule in rules[:at]))))
-    styles: tuple[tuple[Style, float], ...] = (("names", 0.6), ("both", 0.4))
-    return choice(draw, "first rule", led(prefix(draw, scene), text), entries, right, styles, scene.facts)
+    styles: Styles = (("names", 0.6), ("both", 0.4))
+    return choice(
+        draw, "first rule", led(prefix(draw, scene), text), entries, right, styles=styles, facts=scene.facts
+    )
 
 
 def cells(draw: Draw, scene: Scene) -> Asked | None:
@@ -109,7 +113,7 @@ def cells(draw: Draw, scene: Scene) -> Asked | None:
     sides = [(one, two), (one, two.turned()), (one.turned(), two), (one.turned(), two.turned())]
     word = draw.one(("and", "and", "but"))
     merged = draw.chance(0.25)
-    pairs = [(f"{a.text} {word} {b.text}", ("all", a.tree, b.tree)) for a, b in sides]
+    pairs: list[tuple[str, Tree]] = [(f"{a.text} {word} {b.text}", ("all", a.tree, b.tree)) for a, b in sides]
     if merged:
         pairs = [*pairs[:2], (one.opposite, ("not", one.tree))]
     outcomes = list(scene.record.outcomes)
@@ -144,7 +148,7 @@ def bands(draw: Draw, scene: Scene) -> Asked | None:
     texts = _bands(draw, fact, starts)
     ends = [None, *starts, None]
     trees = []
-    for low, high in zip(ends, ends[1:], strict=False):
+    for low, high in pairwise(ends):
         parts = [("not", ("under", fact.key, low))] if low is not None else []
         trees.append(("all", *parts, *([("under", fact.key, high)] if high is not None else [])))
     if as_score:
@@ -161,7 +165,9 @@ def bands(draw: Draw, scene: Scene) -> Asked | None:
         return Asked("bands", "score", asked, texts, right, Proof(scene.facts, tuple(trees)))
     entries = [Entry(text, text, tree) for text, tree in zip(texts, trees, strict=True)]
     text = led(prefix(draw, scene), draw.one((fact.ask, f"Which band does the {fact.key} fall into?")))
-    return choice(draw, "bands", text, entries, right, (("names", 0.3), ("codes", 0.7)), scene.facts)
+    return choice(
+        draw, "bands", text, entries, right, styles=(("names", 0.3), ("codes", 0.7)), facts=scene.facts
+    )
 
 
 def _bands(draw: Draw, fact: Number, starts: list[int]) -> list[str]:
@@ -195,10 +201,12 @@ def _described(draw: Draw, scene: Scene, form: str, entries: list[Entry]) -> Ask
             "Read the descriptions and pick the one that is met.",
         )
     )
-    styles: tuple[tuple[Style, float], ...] = (("both", 0.35), ("codes", 0.65))
+    styles: Styles = (("both", 0.35), ("codes", 0.65))
     if entries[0].name == "0":
         styles = (("codes", 1.0),)
-    return choice(draw, form, led(prefix(draw, scene), text), entries, right, styles, scene.facts)
+    return choice(
+        draw, form, led(prefix(draw, scene), text), entries, right, styles=styles, facts=scene.facts
+    )
 
 
 def steps(draw: Draw, scene: Scene) -> Asked | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from training.case import Asked, Proof
 from training.drawing import Draw
 from training.facts import Category, Condition, Fact, Number
-from training.options import Entry, choice
+from training.options import NAMES, Entry, Styles, choice
 from training.scenes import Scene
 from training.wording import NOTHING, NOTHING_MEANS, UNKNOWN, about, capital, led, listed, predicate
 
@@ -78,7 +78,7 @@ def said_at_all(draw: Draw, scene: Scene) -> Asked | None:
 
 
 def which_value(draw: Draw, scene: Scene) -> Asked | None:
-    """A fact's value among others; sometimes the right answer is that none is listed, or that none is said."""
+    """A fact's value among others; sometimes none of those listed is right."""
     facts = [each for each in scene.said if isinstance(each, Category)]
     if not facts:
         return None
@@ -127,16 +127,19 @@ def which_number(draw: Draw, scene: Scene) -> Asked | None:
     right = int(scene.facts[fact.key])
     values = {right} | ({int(scene.decoys[fact.key])} if fact.key in scene.decoys else set())
     wanted = max(len(values), draw.number(2, 7))
+    # The state's other numbers are the ones to be mistaken for it; where they are not enough, any will do.
+    for other in draw.shuffled([each for each in scene.said if isinstance(each, Number) and not each.dated]):
+        if len(values) < wanted and not fact.dated:
+            values.add(int(scene.facts[other.key]))
     for _ in range(40):
-        if len(values) == wanted:
-            break
-        values.add(int(fact.draw(draw)))
+        if len(values) < wanted:
+            values.add(int(fact.draw(draw)))
     entries = [
         Entry(fact.shown(each), None, ("is", fact.key, each), True)
         for each in sorted(values, key=lambda value: value != right)
     ]
     text = led(prefix(draw, scene), fact.ask)
-    return choice(draw, "which number", text, entries, 0, (("names", 1.0),), facts=scene.facts)
+    return choice(draw, "which number", text, entries, 0, styles=NAMES, facts=scene.facts)
 
 
 def supported(draw: Draw, scene: Scene) -> Asked | None:
@@ -177,8 +180,10 @@ def supported(draw: Draw, scene: Scene) -> Asked | None:
         )
     ).format(c=claim, C=capital(claim))
     entries = [Entry(name, meaning) for name, meaning in zip(names, meanings, strict=True)]
-    styles = (("both", 0.5), ("codes", 0.3)) if not text.startswith("Is") else (("names", 0.5), ("both", 0.5))
-    return choice(draw, "supported", led(prefix(draw, scene), text), entries, right, styles)
+    styles: Styles = (
+        (("both", 0.5), ("codes", 0.3)) if not text.startswith("Is") else (("names", 0.5), ("both", 0.5))
+    )
+    return choice(draw, "supported", led(prefix(draw, scene), text), entries, right, styles=styles)
 
 
 def left_open(draw: Draw, scene: Scene) -> Asked | None:
@@ -202,7 +207,7 @@ def left_open(draw: Draw, scene: Scene) -> Asked | None:
         if wants_open
         else ("Which of these can be answered from the text?", "What is given?", "Which of these is stated?")
     )
-    return choice(draw, "left open", led(prefix(draw, scene), text), entries, 0, (("names", 1.0),))
+    return choice(draw, "left open", led(prefix(draw, scene), text), entries, 0, styles=NAMES)
 
 
 def fitting(draw: Draw, scene: Scene) -> Asked | None:
@@ -226,8 +231,31 @@ def fitting(draw: Draw, scene: Scene) -> Asked | None:
             f"Pick the statement that is true of the {scene.record.noun}.",
         )
     )
-    styles = (("names", 0.3), ("codes", 0.7)) if size == 1 else (("codes", 1.0),)
-    return choice(draw, "fitting", led(prefix(draw, scene), text), entries, 0, styles, facts=scene.facts)
+    styles: Styles = (("names", 0.3), ("codes", 0.7)) if size == 1 else (("codes", 1.0),)
+    return choice(
+        draw, "fitting", led(prefix(draw, scene), text), entries, 0, styles=styles, facts=scene.facts
+    )
+
+
+def wrong_one(draw: Draw, scene: Scene) -> Asked | None:
+    """The one statement of several that is not true."""
+    count = draw.number(2, min(5, len(scene.said)))
+    parts = [
+        condition(draw, scene, fact, place > 0) for place, fact in enumerate(draw.some(scene.said, count))
+    ]
+    entries = [Entry(part.text, part.text, ("not", part.tree)) for part in parts]
+    text = draw.one(
+        (
+            "Which of these statements is not true?",
+            "One of these is wrong. Which?",
+            "Which sentence contradicts the text?",
+            f"What is not the case for the {scene.record.noun}?",
+        )
+    )
+    styles: Styles = (("names", 0.3), ("codes", 0.7))
+    return choice(
+        draw, "wrong one", led(prefix(draw, scene), text), entries, 0, styles=styles, facts=scene.facts
+    )
 
 
 def how_many(draw: Draw, scene: Scene) -> Asked | None:

@@ -10,13 +10,13 @@ from typing import Any
 from training.case import Asked, Proof
 from training.domain import Domain, Record
 from training.drawing import Draw
-from training.facts import Condition, Fact, Facts, Number, Value, holds
-from training.options import Entry, choice
-from training.people import ASIDES, PEOPLE, numbered
+from training.facts import Condition, Fact, Facts, Number, Tree, Value, holds
+from training.options import NAMES, Entry, choice
+from training.people import PEOPLE, numbered
 from training.scenes import key_style
 from training.wording import about, capital, predicate
 
-_QUANTITIES = ("none", "one", "two", "three", "four", "five", "six", "seven")
+_QUANTITIES = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +51,23 @@ def roster(draw: Draw, domain: Domain) -> Roster:
                 value = fact.draw(draw)
             seen.add(value)
             values[fact.key] = value
-    state = _state(draw, record, facts, rows)
+    state = _state(draw, domain, facts, rows)
     return Roster(record, state, tuple(facts), tuple(rows))
 
 
-def _state(draw: Draw, record: Record, facts: Sequence[Fact], rows: Sequence[tuple[str, Facts]]) -> Any:
+def _state(draw: Draw, domain: Domain, facts: Sequence[Fact], rows: Sequence[tuple[str, Facts]]) -> Any:
+    assert domain.record is not None
+    noun = domain.record.noun
     match draw.number(0, 4):
         case 0:
             mark = draw.one((" | ", ",", "\t", " ; "))
-            head = mark.join([record.noun, *(fact.key for fact in facts)])
+            head = mark.join([noun, *(fact.key for fact in facts)])
             body = [mark.join([name, *(fact.shown(v[fact.key]) for fact in facts)]) for name, v in rows]
             return "\n".join([head, *body])
         case 1:
             key = key_style(draw)
             return [
-                {key(record.noun): name} | {key(fact.key): fact.plain(values[fact.key]) for fact in facts}
+                {key(noun): name} | {key(fact.key): fact.plain(values[fact.key]) for fact in facts}
                 for name, values in rows
             ]
         case 2:
@@ -79,7 +81,7 @@ def _state(draw: Draw, record: Record, facts: Sequence[Fact], rows: Sequence[tup
                 f"{bullet}{name}: {' '.join(fact.say(draw, values[fact.key]) for fact in facts)}"
                 for name, values in rows
             ]
-            return "\n".join([*body, *draw.some(ASIDES, draw.weighted(((0, 0.7), (1, 0.3))))])
+            return "\n".join([*body, *draw.some(domain.asides, draw.weighted(((0, 0.7), (1, 0.3))))])
 
 
 def _flat(given: Roster) -> Facts:
@@ -87,7 +89,7 @@ def _flat(given: Roster) -> Facts:
     return {json.dumps([name, key]): value for name, facts in given.rows for key, value in facts.items()}
 
 
-def _of(name: str, tree: tuple[Any, ...]) -> tuple[Any, ...]:
+def _of(name: str, tree: Tree) -> Tree:
     """A claim about one record's fact, over the keys of `_flat`."""
     if tree[0] == "not":
         return ("not", _of(name, tree[1]))
@@ -138,7 +140,7 @@ def extreme(draw: Draw, given: Roster) -> Asked | None:
         claims.append(("over" if most else "under", key, bound))
     entries = [Entry(name, None, claim, True) for (name, _), claim in zip(given.rows, claims, strict=True)]
     right = values.index(best)
-    return choice(draw, "extreme", capital(text), entries, right, (("names", 1.0),), _flat(given))
+    return choice(draw, "extreme", capital(text), entries, right, styles=NAMES, facts=_flat(given))
 
 
 def only_one(draw: Draw, given: Roster) -> Asked | None:
@@ -163,7 +165,7 @@ def only_one(draw: Draw, given: Roster) -> Asked | None:
             ).format(c=found.text, n=given.record.noun)
             entries = [Entry(name, None, _of(name, found.tree), True) for name, _ in given.rows]
             right = [name for name, _ in given.rows].index(met[0])
-            return choice(draw, "only one", text, entries, right, (("names", 1.0),), _flat(given))
+            return choice(draw, "only one", text, entries, right, styles=NAMES, facts=_flat(given))
     return None
 
 
@@ -194,24 +196,22 @@ def how_many(draw: Draw, given: Roster) -> Asked | None:
         levels = list(_QUANTITIES[: count + 1])
         proof = Proof(_flat(given), trees)
         return Asked("count", "score", text.format(c=found.text), levels, number, proof)
-    wanted_true = draw.chance(0.5)
-    kind, tree = draw.one(
-        (
-            ("At least one of them fits: {c}.", ("any", *claims)),
-            ("All of them fit: {c}.", ("all", *claims)),
-            ("None of them fits: {c}.", ("not", ("any", *claims))),
-            ("Not all of them fit: {c}.", ("not", ("all", *claims))),
-        )
+    wanted = draw.chance(0.5)
+    said = number if wanted else draw.one([each for each in range(count + 1) if each != number])
+    exactly: tuple[str, Tree] = (
+        f"This is true of exactly {_QUANTITIES[said]} of them: {{c}}.",
+        ("count", said, *claims),
     )
-    if draw.chance(0.5):
-        said = number if wanted_true else draw.one([each for each in range(count + 1) if each != number])
-        word = _QUANTITIES[said] if said < len(_QUANTITIES) else str(said)
-        kind, tree = f"This is true of exactly {word} of them: {{c}}.", ("count", said, *claims)
-    asked = Asked("count", "noul", kind.format(c=found.text), None, False, Proof(_flat(given), (tree,)))
-    right = holds(tree, _flat(given))
-    if right != wanted_true:
-        return None
-    return Asked(asked.form, asked.kind, asked.instructions, None, right, asked.proof)
+    kinds: list[tuple[str, Tree]] = [
+        ("At least one of them fits: {c}.", ("any", *claims)),
+        ("All of them fit: {c}.", ("all", *claims)),
+        ("None of them fits: {c}.", ("not", ("any", *claims))),
+        ("Not all of them fit: {c}.", ("not", ("all", *claims))),
+    ]
+    flat = _flat(given)
+    fit = [each for each in kinds if holds(each[1], flat) == wanted]
+    text, tree = exactly if draw.chance(0.5) else draw.one(fit)
+    return Asked("count", "noul", text.format(c=found.text), None, wanted, Proof(flat, (tree,)))
 
 
 def compare(draw: Draw, given: Roster) -> Asked | None:
@@ -245,10 +245,10 @@ def value_of_one(draw: Draw, given: Roster) -> Asked | None:
     name, facts = draw.one(given.rows)
     fact = draw.one(given.facts)
     values = list(dict.fromkeys([facts[fact.key], *(row[fact.key] for _, row in given.rows)]))
-    if len(values) < 2 or len(values) == 2 and isinstance(values[0], bool):
+    if len(values) < 2 or isinstance(values[0], bool):
         return None
     key = json.dumps([name, fact.key])
     entries = [Entry(fact.shown(value), None, ("is", key, value), True) for value in values]
     ask = draw.one((fact.ask, f"Which {fact.key} is given?", f"{capital(fact.key)}?"))
     text = f"{about(draw, given.record.noun, name)}{ask}"
-    return choice(draw, "value of one", text, entries, 0, (("names", 1.0),), _flat(given))
+    return choice(draw, "value of one", text, entries, 0, styles=NAMES, facts=_flat(given))

@@ -8,8 +8,8 @@ from typing import Any
 from training.case import Asked
 from training.domain import Domain, Level, Scale
 from training.drawing import Draw
-from training.options import Entry, Style, choice
-from training.people import ASIDES, PEOPLE
+from training.options import NAMES, Entry, Styles, choice
+from training.people import PEOPLE
 from training.wording import capital
 
 
@@ -27,7 +27,7 @@ def graded(draw: Draw, domain: Domain) -> Graded:
     scale = draw.one(domain.scales)
     place = draw.number(0, len(scale.levels) - 1)
     lines = draw.some(scale.levels[place].lines, 1 if draw.chance(0.65) else 2)
-    asides = draw.some((*domain.asides, *ASIDES), draw.weighted(((0, 0.5), (1, 0.25), (3, 0.15), (9, 0.1))))
+    asides = draw.some(domain.asides, draw.weighted(((0, 0.52), (1, 0.2), (3, 0.14), (8, 0.09), (20, 0.05))))
     body = " ".join(draw.shuffled([*lines, *asides]))
     match draw.number(0, 5):
         case 0:
@@ -65,8 +65,8 @@ def described(draw: Draw, given: Graded) -> Asked | None:
             "Which of these is it?",
         )
     )
-    styles: tuple[tuple[Style, float], ...] = (("names", 0.4), ("codes", 0.6))
-    return choice(draw, "level described", asked, entries, 0, styles)
+    styles: Styles = (("names", 0.4), ("codes", 0.6))
+    return choice(draw, "level described", asked, entries, 0, styles=styles)
 
 
 def is_at(draw: Draw, given: Graded) -> Asked | None:
@@ -133,7 +133,7 @@ def most(draw: Draw, given: Pair) -> Asked | None:
         )
     ).format(i=given.scale.item, m=draw.one(level.meanings), q=given.scale.asks[0])
     entries = [Entry(name, None, fixed=True) for name, _ in given.places]
-    return choice(draw, "nearest", asked, entries, right, (("names", 1.0),))
+    return choice(draw, "nearest", asked, entries, right, styles=NAMES)
 
 
 def one_rated(draw: Draw, given: Pair) -> Asked | None:

@@ -8,7 +8,7 @@ from typing import Any
 from training.case import Asked
 from training.domain import Domain, Topic, Topics
 from training.drawing import Draw
-from training.options import Entry, Style, choice
+from training.options import NAMES, Entry, Styles, choice
 from training.people import PEOPLE
 from training.wording import capital
 
@@ -65,7 +65,7 @@ def which_text(draw: Draw, given: Stack) -> Asked | None:
     ).format(a=topic.about, i=given.group.item, m=topic.meaning, c=topic.clause)
     names = [each for each, _ in given.items]
     entries = [Entry(each, None, fixed=True) for each in names]
-    return choice(draw, "which text", asked, entries, names.index(name), (("names", 1.0),))
+    return choice(draw, "which text", asked, entries, names.index(name), styles=NAMES)
 
 
 def one_text(draw: Draw, given: Stack) -> Asked | None:
@@ -82,8 +82,8 @@ def one_text(draw: Draw, given: Stack) -> Asked | None:
         asked = draw.one(
             ("What does {n} write about?", "{n}'s topic?", "Sort what {n} wrote.", "What is {n}'s matter?")
         )
-    styles: tuple[tuple[Style, float], ...] = (("names", 0.35), ("both", 0.3), ("codes", 0.35))
-    return choice(draw, "one text", asked.format(n=name), entries, 0, styles)
+    styles: Styles = (("names", 0.35), ("both", 0.3), ("codes", 0.35))
+    return choice(draw, "one text", asked.format(n=name), entries, 0, styles=styles)
 
 
 def of_one(draw: Draw, given: Stack) -> Asked | None:

@@ -1,4 +1,4 @@
-"""What a text is about or asks for: chosen among topics, stated, routed by a rule, found among several texts."""
+"""What a text is about or asks for: chosen among topics, stated, routed by a rule."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from training.case import Asked
 from training.domain import Domain, Topic, Topics
 from training.drawing import Draw
-from training.options import Entry, Style, choice
-from training.people import ASIDES, PEOPLE
+from training.options import NAMES, Entry, Styles, choice
+from training.people import PEOPLE
 from training.wording import NOTHING, NOTHING_MEANS, capital, codes, listed, predicate
 
 _SETTLED_SAID = (
@@ -20,6 +20,9 @@ _SETTLED_SAID = (
     "You need not do anything about {a}, thank you.",
     "Last time we spoke about {a}, which is done with.",
     "By the way, I have no trouble with {a} at all.",
+    "At first I meant to write about {a}, but forget that.",
+    "Somebody put me down for {a}; that was a mix-up.",
+    "If this were about {a}, I would have phoned.",
 )
 _SETTLED_WRITTEN = (
     "An older {i}, filed elsewhere, is about {a}.",
@@ -48,7 +51,7 @@ def text(draw: Draw, domain: Domain) -> Text:
 
 def _state(draw: Draw, domain: Domain, group: Topics, topic: Topic, passing: Topic | None) -> Any:
     lines = draw.some(topic.lines, 1 if draw.chance(0.7) else 2)
-    asides = draw.some((*domain.asides, *ASIDES), draw.weighted(((0, 0.5), (1, 0.25), (3, 0.15), (9, 0.1))))
+    asides = draw.some(domain.asides, draw.weighted(((0, 0.52), (1, 0.2), (3, 0.14), (8, 0.09), (20, 0.05))))
     named = ""
     if passing is not None:
         named = draw.one(_SETTLED_SAID if group.spoken else _SETTLED_WRITTEN)
@@ -111,6 +114,9 @@ def which_topic(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None
         nothing = [Entry(draw.one(NOTHING), draw.one(NOTHING_MEANS), fixed=True)]
         if len(topics) > 2 and draw.chance(1 / len(topics)):
             topics = topics[1:]
+            if draw.chance(0.3):
+                others = [each for group in pool for each in group.topics if group is not given.group]
+                topics = draw.some(others, len(topics)) or topics
             right = len(topics)
     entries = [*(_entry(draw, each) for each in topics), *nothing]
     return choice(draw, "which topic", _ask(draw, given.group), entries, right)
@@ -119,7 +125,7 @@ def which_topic(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None
 def across(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
     """The topic among those of other fields, up to twenty of them."""
     others = [each for group in pool if group is not given.group for each in group.topics]
-    count = draw.weighted(((2, 0.1), (4, 0.2), (6, 0.2), (10, 0.2), (14, 0.15), (19, 0.15)))
+    count = draw.weighted(((2, 0.1), (4, 0.18), (6, 0.18), (10, 0.18), (14, 0.18), (19, 0.18)))
     near = [each for each in given.group.topics if each is not given.topic]
     others = [*draw.some(near, min(2, count - 1)), *draw.some(others, count)][:count]
     entries = [_entry(draw, each) for each in (given.topic, *others)]
@@ -133,7 +139,7 @@ def across(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
             "Choose one.",
         )
     )
-    return choice(draw, "across", general, entries, 0, (("both", 0.5), ("codes", 0.3), ("names", 0.2)))
+    return choice(draw, "across", general, entries, 0, styles=(("both", 0.5), ("codes", 0.3), ("names", 0.2)))
 
 
 def is_about(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
@@ -142,6 +148,9 @@ def is_about(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
     topic = given.topic
     if not wanted:
         others = [each for each in given.group.topics if each is not topic]
+        if draw.chance(0.1):
+            # From another field altogether.
+            others = [each for group in pool for each in group.topics if group is not given.group] or others
         topic = given.passing if given.passing is not None and draw.chance(0.6) else draw.one(others)
     style = draw.number(0, 3)
     if style == 0:
@@ -218,7 +227,7 @@ def routed(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
         )
     ).format(r="; ".join(rules), i=given.group.item)
     entries = [Entry(place, None, fixed=True) for place in places]
-    return choice(draw, "routed", asked, entries, 0, (("names", 1.0),))
+    return choice(draw, "routed", asked, entries, 0, styles=NAMES)
 
 
 def in_passing(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
@@ -234,8 +243,8 @@ def in_passing(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
             "Which of these comes up but is not the subject?",
         )
     )
-    styles: tuple[tuple[Style, float], ...] = (("names", 0.4), ("both", 0.6))
-    return choice(draw, "in passing", asked, [_entry(draw, each) for each in topics], 0, styles)
+    styles: Styles = (("names", 0.4), ("both", 0.6))
+    return choice(draw, "in passing", asked, [_entry(draw, each) for each in topics], 0, styles=styles)
 
 
 def summed_up(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
@@ -250,4 +259,35 @@ def summed_up(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
             "Which statement is true?",
         )
     )
-    return choice(draw, "summed up", asked, entries, 0, (("names", 0.4), ("codes", 0.6)))
+    return choice(draw, "summed up", asked, entries, 0, styles=(("names", 0.4), ("codes", 0.6)))
+
+
+def prominence(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
+    """How much of the text is about a topic: nothing, a remark, or all that matters."""
+    place = draw.number(0, 2)
+    used = (given.topic, given.passing)
+    if place == 1 and given.passing is None:
+        place = draw.one((0, 2))
+    unused = [each for each in given.group.topics if each not in used]
+    topic = (draw.one(unused), given.passing, given.topic)[place]
+    assert topic is not None
+    asked = draw.one(
+        (
+            "How far is this {i} about {a}?",
+            "What part does {a} play in the {i}?",
+            "Is {a} the main matter, a side remark, or neither?",
+            "How well does this fit the {i}: {m}?",
+        )
+    ).format(i=given.group.item, a=topic.about, m=topic.meaning)
+    levels = [
+        draw.one(("no trace of it", "not mentioned", "not at all")),
+        draw.one(("named in passing", "a side remark", "mentioned, but not the point")),
+        draw.one(("the main matter", "what it is all about", "the very subject")),
+    ]
+    if given.passing is None or draw.chance(0.2):
+        # Two levels do where nothing is named in passing.
+        if place == 1:
+            return None
+        del levels[1]
+        place = min(place, 1)
+    return Asked("prominence", "score", asked, levels, place)
