@@ -35,6 +35,7 @@ class Topic:
     description that does not repeat the names.
     """
 
+    key: str
     names: tuple[str, ...]
     about: str
     clause: str
@@ -44,11 +45,16 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class Topics:
-    """The topics of a kind of text: an e-mail, a clause of a contract, a line of a log."""
+    """The topics of a kind of text: an e-mail, a clause of a contract, a line of a log.
+
+    `spoken` texts speak of their author's own affairs. `lends` is false where the topics are so general that
+    they may be true of any domain's texts.
+    """
 
     item: str
     asks: tuple[str, ...]
     spoken: bool
+    lends: bool
     topics: tuple[Topic, ...]
 
 

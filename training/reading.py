@@ -96,7 +96,7 @@ def _domain(name: str, sections: Sequence[_Section]) -> Domain:
             case "actions":
                 actions = Actions(" ".join(each.words), each.pairs)
             case "topics":
-                topics.append(_topics(each))
+                topics.append(_topics(each, name))
             case "scale":
                 scales.append(_scale(each))
     return Domain(
@@ -157,18 +157,19 @@ def _fact(section: _Section) -> Fact:
             )
 
 
-def _topics(section: _Section) -> Topics:
+def _topics(section: _Section, domain: str) -> Topics:
     *item, manner = section.words
     found = []
     for parts, lines in section.entries:
         if len(parts) != 4 or len(lines) < 3:
             raise PhraseError(f"line {section.line}: topic {parts} needs four parts and three texts")
         names = tuple(name.strip() for name in parts[0].split(","))
-        found.append(Topic(names, parts[1], parts[2], parts[3], tuple(lines)))
+        found.append(Topic(f"{domain}/{names[0]}", names, parts[1], parts[2], parts[3], tuple(lines)))
     if manner not in ("said", "written") or len(found) < 4:
         raise PhraseError(f"line {section.line}: topics need 'said' or 'written', and four of them")
     asks = (section.ask, *section.fields.get("ask", ()))
-    return Topics(" ".join(item), asks, manner == "said", tuple(found))
+    lends = "no" not in section.fields.get("lends", ())
+    return Topics(" ".join(item), asks, manner == "said", lends, tuple(found))
 
 
 def _scale(section: _Section) -> Scale:

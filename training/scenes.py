@@ -10,7 +10,7 @@ from training.domain import Domain, Record
 from training.drawing import Draw
 from training.facts import Fact, Facts, Value
 from training.people import PEOPLE, moments, numbered
-from training.wording import capital
+from training.wording import capital, plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _mistake(draw: Draw, error: tuple[Fact, Value]) -> str:
             'The remark "{s}" belongs to another file and does not apply here.',
             'It was thought for a while: "{s}" This turned out not to be so.',
         )
-    ).format(s=said)
+    ).format(s=said.replace('"', "'"))
 
 
 def _sentences(draw: Draw, shown: _Shown) -> list[str]:
@@ -208,7 +208,7 @@ def _json(
         fact, value = error
         state[key("withdrawn")] = {key(fact.key): fact.plain(value)}
     if twin is not None:
-        return {key(f"{shown.record.noun}s"): draw.shuffled([state, whole(twin)])}
+        return {key(plural(shown.record.noun)): draw.shuffled([state, whole(twin)])}
     asides = _asides(draw, domain)
     if asides:
         state[key("remarks")] = asides

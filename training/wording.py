@@ -131,6 +131,13 @@ def codes(draw: Draw, count: int) -> list[str]:
     return [f"{draw.one('abcdefgh')}{number}" for number in draw.some(range(10, 100), count)]
 
 
+def plural(noun: str) -> str:
+    """More than one of it."""
+    if noun.endswith(("ch", "sh", "s", "x")):
+        return f"{noun}es"
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
+
+
 def listed(parts: Sequence[str], word: str = "and") -> str:
     """A list in a sentence."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} {word} {parts[-1]}"

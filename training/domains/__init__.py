@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 from training.domain import Domain
@@ -15,6 +16,7 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.txt")))
 
 
+@cache
 def load(name: str) -> Domain:
     """A domain by its name."""
     return read_domain(_FOLDER / f"{name}.txt")

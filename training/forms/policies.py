@@ -141,7 +141,7 @@ def bands(draw: Draw, scene: Scene) -> Asked | None:
     above = [each for each in grid if each > value]
     if len(below) < right or len(above) < count - 1 - right:
         return None
-    near = 0 if draw.chance(0.5) else 12
+    near = 0 if draw.chance(0.65) else 15
     starts = sorted(draw.some(below[-near:], right) + draw.some(above[: near or None], count - 1 - right))
     if len(starts) < count - 1:
         return None

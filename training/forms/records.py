@@ -47,7 +47,7 @@ def criteria(draw: Draw, scene: Scene) -> Asked | None:
     wanted = draw.chance(0.5)
     fact = draw.one(scene.said)
     found = condition(draw, scene, fact, wanted)
-    label = draw.one(("{k}", "Check the {k}", "The {k} is as wanted", "{k} ok?", "Verdict on the {k}"))
+    label = draw.one(("{k}", "Check the {k}", "Judge the {k}", "Verdict on the {k}"))
     text = led(prefix(draw, scene), capital(label.format(k=fact.key)))
     sides = {"true": found.text, "false": found.opposite}
     if draw.chance(0.3):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.case import Asked, Proof
-from training.domain import Domain, Record
+from training.domain import Domain
 from training.drawing import Draw
 from training.facts import Condition, Fact, Facts, Number, Tree, Value, holds
 from training.options import NAMES, Entry, choice
@@ -23,7 +23,7 @@ _QUANTITIES = ("none", "one", "two", "three", "four", "five", "six", "seven", "e
 class Roster:
     """Records by name, each with the same facts."""
 
-    record: Record
+    noun: str
     state: Any
     facts: tuple[Fact, ...]
     rows: tuple[tuple[str, Facts], ...]
@@ -37,7 +37,9 @@ def roster(draw: Draw, domain: Domain) -> Roster:
     rest = [each for each in record.facts if not isinstance(each, Number)]
     facts = [*draw.some(numbers, 1), *draw.some(rest, draw.number(1, 2))]
     count = draw.weighted(((3, 0.35), (4, 0.25), (5, 0.2), (6, 0.1), (8, 0.1)))
+    # Under a person's name a row is no claim or parcel, but that person's entry.
     names = draw.some(PEOPLE, count) if draw.chance(0.5) else []
+    noun = "entry" if names else record.noun
     while len(names) < count:
         name = numbered(draw, record.ids)
         if name not in names:
@@ -51,13 +53,13 @@ def roster(draw: Draw, domain: Domain) -> Roster:
                 value = fact.draw(draw)
             seen.add(value)
             values[fact.key] = value
-    state = _state(draw, domain, facts, rows)
-    return Roster(record, state, tuple(facts), tuple(rows))
+    state = _state(draw, domain, noun, facts, rows)
+    return Roster(noun, state, tuple(facts), tuple(rows))
 
 
-def _state(draw: Draw, domain: Domain, facts: Sequence[Fact], rows: Sequence[tuple[str, Facts]]) -> Any:
-    assert domain.record is not None
-    noun = domain.record.noun
+def _state(
+    draw: Draw, domain: Domain, noun: str, facts: Sequence[Fact], rows: Sequence[tuple[str, Facts]]
+) -> Any:
     match draw.number(0, 4):
         case 0:
             mark = draw.one((" | ", ",", "\t", " ; "))
@@ -131,7 +133,7 @@ def extreme(draw: Draw, given: Roster) -> Asked | None:
             "Name the one with the {w} {k}.",
             "{w} {k}",
         )
-    ).format(n=given.record.noun, w=word, k=number.key)
+    ).format(n=given.noun, w=word, k=number.key)
     claims = []
     for name, _ in given.rows:
         key = json.dumps([name, number.key])
@@ -162,7 +164,7 @@ def only_one(draw: Draw, given: Roster) -> Asked | None:
                     "Only one of them meets this: {c}. Which?",
                     "Find the {n} for which {c}.",
                 )
-            ).format(c=found.text, n=given.record.noun)
+            ).format(c=found.text, n=given.noun)
             entries = [Entry(name, None, _of(name, found.tree), True) for name, _ in given.rows]
             right = [name for name, _ in given.rows].index(met[0])
             return choice(draw, "only one", text, entries, right, styles=NAMES, facts=_flat(given))
@@ -236,7 +238,7 @@ def of_one(draw: Draw, given: Roster) -> Asked | None:
     (name, facts), (_, others) = draw.some(given.rows, 2)
     fact = draw.one(given.facts)
     found = fact.condition(draw, facts[fact.key], wanted, others[fact.key])
-    text = predicate(draw, found.text, about(draw, given.record.noun, name))
+    text = predicate(draw, found.text, about(draw, given.noun, name))
     return Asked("of one", "noul", text, None, wanted, Proof(_flat(given), (_of(name, found.tree),)))
 
 
@@ -250,5 +252,5 @@ def value_of_one(draw: Draw, given: Roster) -> Asked | None:
     key = json.dumps([name, fact.key])
     entries = [Entry(fact.shown(value), None, ("is", key, value), True) for value in values]
     ask = draw.one((fact.ask, f"Which {fact.key} is given?", f"{capital(fact.key)}?"))
-    text = f"{about(draw, given.record.noun, name)}{ask}"
+    text = f"{about(draw, given.noun, name)}{ask}"
     return choice(draw, "value of one", text, entries, 0, styles=NAMES, facts=_flat(given))

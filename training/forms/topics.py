@@ -9,6 +9,7 @@ from typing import Any
 from training.case import Asked
 from training.domain import Domain, Topic, Topics
 from training.drawing import Draw
+from training.kinship import strangers
 from training.options import NAMES, Entry, Styles, choice
 from training.people import PEOPLE
 from training.wording import NOTHING, NOTHING_MEANS, capital, codes, listed, predicate
@@ -28,7 +29,13 @@ _SETTLED_WRITTEN = (
     "An older {i}, filed elsewhere, is about {a}.",
     "(The neighbouring {i} is about {a}.)",
     "Not to be confused with the {i} about {a}.",
+    "The {i} before this one was about {a}.",
+    "There is also a {i} about {a}, but this is not it.",
 )
+
+
+LINES = ("log line", "build log", "event", "log excerpt", "exchange")
+"""Kinds of text whose parts stand in lines of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +65,11 @@ def _state(draw: Draw, domain: Domain, group: Topics, topic: Topic, passing: Top
         named = named.format(a=passing.about, i=group.item)
         # In a quoted earlier text its own words speak for the other topic, not its name.
         if draw.chance(0.35):
-            named = f'Answered already, from last month: "{draw.one(passing.lines)}"'
+            line = draw.one(passing.lines)
+            lead = "Answered already, from last month" if group.spoken else f"From another {group.item}"
+            named = f'{lead}: "{line}"'
     parts = draw.shuffled([part for part in [*lines, *asides, named] if part])
-    body = " ".join(parts)
+    body = ("\n" if group.item in LINES else " ").join(parts)
     match draw.number(0, 7):
         case 0:
             return {
@@ -115,8 +124,7 @@ def which_topic(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None
         if len(topics) > 2 and draw.chance(1 / len(topics)):
             topics = topics[1:]
             if draw.chance(0.3):
-                others = [each for group in pool for each in group.topics if group is not given.group]
-                topics = draw.some(others, len(topics)) or topics
+                topics = draw.some(strangers(given.topic, given.group, pool), len(topics)) or topics
             right = len(topics)
     entries = [*(_entry(draw, each) for each in topics), *nothing]
     return choice(draw, "which topic", _ask(draw, given.group), entries, right)
@@ -124,7 +132,7 @@ def which_topic(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None
 
 def across(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
     """The topic among those of other fields, up to twenty of them."""
-    others = [each for group in pool if group is not given.group for each in group.topics]
+    others = strangers(given.topic, given.group, pool)
     count = draw.weighted(((2, 0.1), (4, 0.18), (6, 0.18), (10, 0.18), (14, 0.18), (19, 0.18)))
     near = [each for each in given.group.topics if each is not given.topic]
     others = [*draw.some(near, min(2, count - 1)), *draw.some(others, count)][:count]
@@ -150,7 +158,7 @@ def is_about(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
         others = [each for each in given.group.topics if each is not topic]
         if draw.chance(0.1):
             # From another field altogether.
-            others = [each for group in pool for each in group.topics if group is not given.group] or others
+            others = strangers(topic, given.group, pool) or others
         topic = given.passing if given.passing is not None and draw.chance(0.6) else draw.one(others)
     style = draw.number(0, 3)
     if style == 0:
