@@ -114,6 +114,12 @@ class Number:
     unit: str = "{v}"
     dated: bool = False
 
+    @property
+    def noun(self) -> str:
+        """What is measured or counted, as a singular noun."""
+        plural = self.key.endswith("s") and not self.key.endswith("ss")
+        return f"number of {self.key}" if plural else self.key
+
     def draw(self, draw: Draw) -> Value:
         """A value, away from the ends, so that thresholds fit on both sides."""
         steps = (self.high - self.low) // self.step

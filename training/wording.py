@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 from training.drawing import Draw
 
-_VERBS = ("is", "are", "was", "were", "has", "have", "can", "will", "does", "must")
+_VERBS = ("is", "are", "was", "were", "has", "have", "can", "will", "must")
+_OTHER_VERBS = "asks says talks wants speaks seems got received tells needs stays does has used that who which whether if"
+_STOPS = frozenset(_OTHER_VERBS.split())
+_PARTICIPLES = ("been", "eaten", "run", "caught", "paid", "lost", "done", "stood", "hurt", "never")
 
 _STATEMENTS = (
     "{C}.",
@@ -67,19 +70,20 @@ def capital(text: str) -> str:
 def inverted(clause: str) -> str | None:
     """A clause as a question, "the box is open" as "Is the box open?", where its verb allows that."""
     words = clause.split()
-    for place, word in enumerate(words[1:], start=1):
-        if word in _VERBS:
-            subject, rest = words[:place], words[place + 1 :]
-            if subject[0] in ("no", "nobody", "nothing", "neither", "there") or not rest:
-                return None
-            if word in ("does", "has", "have") and "not" in rest[:1]:
-                return None
-            if word in ("has", "have") and not (rest[0] == "been" or rest[0].endswith("ed")):
-                return capital(f"{'does' if word == 'has' else 'do'} {' '.join([*subject, 'have', *rest])}?")
-            return capital(f"{word} {' '.join([*subject, *rest])}?")
-        if word in ("that", "who", "which", "whether", "if", ","):
-            return None
-    return None
+    place = next((at for at, word in enumerate(words) if at and word in _VERBS), None)
+    if place is None or ":" in clause:
+        return None
+    verb, subject, rest = words[place], words[:place], words[place + 1 :]
+    # A second verb, or an empty subject, makes another sentence than the clause.
+    if (
+        _STOPS & {*subject, *rest}
+        or subject[0] in ("no", "nobody", "nothing", "neither", "there")
+        or not rest
+    ):
+        return None
+    if verb in ("has", "have") and not (rest[0] in _PARTICIPLES or rest[0].endswith("ed")):
+        return capital(f"{'does' if verb == 'has' else 'do'} {' '.join([*subject, 'have', *rest])}?")
+    return capital(f"{verb} {' '.join([*subject, *rest])}?")
 
 
 def predicate(draw: Draw, clause: str, prefix: str = "") -> str:
@@ -136,6 +140,11 @@ def plural(noun: str) -> str:
     if noun.endswith(("ch", "sh", "s", "x")):
         return f"{noun}es"
     return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Texts as one: lines where one of them is no sentence, as in a log."""
+    return ("\n" if any(part[-1] not in ".!?\"'" for part in parts) else " ").join(parts)
 
 
 def listed(parts: Sequence[str], word: str = "and") -> str:

@@ -21,9 +21,11 @@ def true(claim: tuple[Any, ...], facts: Facts) -> bool:
     if kind in _COMPARE:
         return bool(_COMPARE[kind](facts[rest[0]], rest[1]))
     if kind == "count":
-        return [true(each, facts) for each in rest[1:]].count(True) == rest[0]
+        return bool([true(each, facts) for each in rest[1:]].count(True) == rest[0])
     truths = [true(each, facts) for each in rest]
-    return {"not": not truths[0] if truths else True, "all": all(truths), "any": any(truths)}[kind]
+    if kind == "not":
+        return not truths[0]
+    return all(truths) if kind == "all" else any(truths)
 
 
 def right_place(asked: Asked) -> int:

@@ -110,10 +110,14 @@ def test_strangers_are_no_kin(loaded: list[Domain]) -> None:
     [
         ("the box is open", "Is the box open?"),
         ("more than 9 guests sit at the table", None),
+        ("more than 9 guests are expected", "Are more than 9 guests expected?"),
         ("the flat has a balcony", "Does the flat have a balcony?"),
         ("last night's backup has failed", "Has last night's backup failed?"),
         ("no receipt is attached", None),
         ("the goat does not eat", None),
+        ("the guest asks what is in the food", None),
+        ("the animal is giving birth or has young", None),
+        ("the same thing has never happened before", "Has the same thing never happened before?"),
     ],
 )
 def test_clauses_become_questions(clause: str, question: str | None) -> None:

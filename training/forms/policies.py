@@ -53,7 +53,7 @@ def applies(draw: Draw, scene: Scene) -> Asked | None:
                 f'Decide on "{action}" for this {noun}.',
             )
         )
-        sides = {"true": rule.text, "false": draw.one((rule.opposite, "anything else", "in all other cases"))}
+        sides = {"true": rule.text, "false": draw.one(("otherwise", "anything else", "in all other cases"))}
         return Asked("rule in criteria", "noul", led(prefix(draw, scene), label), sides, wanted, proof)
     text = draw.one(
         (
@@ -155,16 +155,16 @@ def bands(draw: Draw, scene: Scene) -> Asked | None:
         ask = draw.one(
             (
                 fact.ask,
-                f"Place the {fact.key} on the scale.",
-                f"In which band is the {fact.key}?",
+                f"Place the {fact.noun} on the scale.",
+                f"Which band fits the {fact.noun}?",
                 f"{capital(fact.key)}",
-                f"Rate the {fact.key}.",
+                f"Rate the {fact.noun}.",
             )
         )
         asked = led(prefix(draw, scene), ask)
         return Asked("bands", "score", asked, texts, right, Proof(scene.facts, tuple(trees)))
     entries = [Entry(text, text, tree) for text, tree in zip(texts, trees, strict=True)]
-    text = led(prefix(draw, scene), draw.one((fact.ask, f"Which band does the {fact.key} fall into?")))
+    text = led(prefix(draw, scene), draw.one((fact.ask, f"Which band does the {fact.noun} fall into?")))
     return choice(
         draw, "bands", text, entries, right, styles=(("names", 0.3), ("codes", 0.7)), facts=scene.facts
     )

@@ -65,8 +65,8 @@ def said_at_all(draw: Draw, scene: Scene) -> Asked | None:
         (
             'Is this question answered here: "{a}"',
             "Does the text say anything about the {k}?",
-            "Is the {k} given?",
-            "The {k} is mentioned.",
+            "Does the text give the {k}?",
+            "The text mentions the {k}.",
             'Can one tell from this: "{a}"',
             "Information on the {k} is missing.",
             "The text leaves the {k} open.",

@@ -133,7 +133,7 @@ def extreme(draw: Draw, given: Roster) -> Asked | None:
             "Name the one with the {w} {k}.",
             "{w} {k}",
         )
-    ).format(n=given.noun, w=word, k=number.key)
+    ).format(n=given.noun, w=word, k=number.noun)
     claims = []
     for name, _ in given.rows:
         key = json.dumps([name, number.key])
@@ -227,7 +227,7 @@ def compare(draw: Draw, given: Roster) -> Asked | None:
     wanted = draw.chance(0.5)
     if (int(left[number.key]) > int(right[number.key])) != (up == wanted):
         (one, left), (two, right) = (two, right), (one, left)
-    clause = f"the {number.key} of {one} is {word} than that of {two}"
+    clause = f"the {number.noun} of {one} is {word} than that of {two}"
     tree = ("over" if up else "under", json.dumps([one, number.key]), int(right[number.key]))
     return Asked("compare", "noul", predicate(draw, clause), None, wanted, Proof(_flat(given), (tree,)))
 

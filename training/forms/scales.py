@@ -8,10 +8,9 @@ from typing import Any
 from training.case import Asked
 from training.domain import Domain, Level, Scale
 from training.drawing import Draw
-from training.forms.topics import LINES
 from training.options import NAMES, Entry, Styles, choice
 from training.people import PEOPLE
-from training.wording import capital
+from training.wording import capital, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +28,7 @@ def graded(draw: Draw, domain: Domain) -> Graded:
     place = draw.number(0, len(scale.levels) - 1)
     lines = draw.some(scale.levels[place].lines, 1 if draw.chance(0.65) else 2)
     asides = draw.some(domain.asides, draw.weighted(((0, 0.52), (1, 0.2), (3, 0.14), (8, 0.09), (20, 0.05))))
-    body = ("\n" if scale.item in LINES else " ").join(draw.shuffled([*lines, *asides]))
+    body = joined(draw.shuffled([*lines, *asides]))
     match draw.number(0, 5):
         case 0:
             return Graded(scale, {"from": draw.one(PEOPLE), scale.item.replace(" ", "_"): body}, place)

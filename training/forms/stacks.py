@@ -104,9 +104,7 @@ def of_one(draw: Draw, given: Stack) -> Asked | None:
         )
     )
     if name in PEOPLE:
-        asked = draw.one(
-            ("{N} writes about {a}.", "Does {n} write about {a}?", "Is {a} what {n} writes about?")
-        )
+        asked = draw.one(("{N} writes about {a}.", "Does {n} write about {a}?", "Does {n} bring up {a}?"))
     asked = asked.format(n=name, N=capital(name), a=topic.about, c=topic.clause)
     return Asked("of one text", "noul", asked, None, wanted)
 

@@ -12,7 +12,7 @@ from training.drawing import Draw
 from training.kinship import strangers
 from training.options import NAMES, Entry, Styles, choice
 from training.people import PEOPLE
-from training.wording import NOTHING, NOTHING_MEANS, capital, codes, listed, predicate
+from training.wording import NOTHING, NOTHING_MEANS, capital, codes, joined, listed, predicate
 
 _SETTLED_SAID = (
     "This is not about {a}.",
@@ -30,12 +30,8 @@ _SETTLED_WRITTEN = (
     "(The neighbouring {i} is about {a}.)",
     "Not to be confused with the {i} about {a}.",
     "The {i} before this one was about {a}.",
-    "There is also a {i} about {a}, but this is not it.",
+    "There is another {i} about {a}, but this is not it.",
 )
-
-
-LINES = ("log line", "build log", "event", "log excerpt", "exchange")
-"""Kinds of text whose parts stand in lines of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +65,7 @@ def _state(draw: Draw, domain: Domain, group: Topics, topic: Topic, passing: Top
             lead = "Answered already, from last month" if group.spoken else f"From another {group.item}"
             named = f'{lead}: "{line}"'
     parts = draw.shuffled([part for part in [*lines, *asides, named] if part])
-    body = ("\n" if group.item in LINES else " ").join(parts)
+    body = joined(parts)
     match draw.number(0, 7):
         case 0:
             return {
@@ -172,8 +168,8 @@ def is_about(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
             (
                 "Is the {i} about {a}?",
                 "The {i} is about {a}.",
-                "Is {a} what this {i} is about?",
-                "Decide: is {a} the subject?",
+                "Does this {i} deal with {a}?",
+                "Subject: {a}. Correct?",
                 "Main matter: {a}.",
                 "Does this belong to those about {a}?",
             )
@@ -282,8 +278,8 @@ def prominence(draw: Draw, given: Text, pool: Sequence[Topics]) -> Asked | None:
     asked = draw.one(
         (
             "How far is this {i} about {a}?",
-            "What part does {a} play in the {i}?",
-            "Is {a} the main matter, a side remark, or neither?",
+            "How much of the {i} is about {a}?",
+            "The main matter, a side remark, or neither: {a}?",
             "How well does this fit the {i}: {m}?",
         )
     ).format(i=given.group.item, a=topic.about, m=topic.meaning)
