@@ -12,14 +12,22 @@ from training.domain import Topic, Topics
 
 def strangers(topic: Topic, group: Topics, pool: Sequence[Topics]) -> list[Topic]:
     """The topics of other groups that no text about this topic can be about."""
-    mine = _lines(topic.key)
+    lines, words = _lines(topic.key), _words(topic.names)
     return [
         each
         for other in pool
         if other is not group and other.lends
         for each in other.topics
-        if not mine & _lines(each.key)
+        if not lines & _lines(each.key) and not words & _words(each.names)
     ]
+
+
+@cache
+def _words(names: tuple[str, ...]) -> frozenset[str]:
+    """The words of some names, without the small ones."""
+    return frozenset(
+        word for name in names for word in name.lower().replace(",", "").split() if len(word) > 3
+    )
 
 
 @cache

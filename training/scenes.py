@@ -94,7 +94,7 @@ def _opening(draw: Draw, shown: _Shown) -> str:
 
 
 def _asides(draw: Draw, domain: Domain) -> list[str]:
-    count = draw.weighted(((0, 0.58), (1, 0.2), (3, 0.12), (8, 0.06), (24, 0.04)))
+    count = draw.weighted(((0, 0.58), (1, 0.2), (3, 0.12), (8, 0.06), (34, 0.04)))
     return draw.some(domain.asides, count)
 
 

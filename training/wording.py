@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from training.drawing import Draw
 
 _VERBS = ("is", "are", "was", "were", "has", "have", "can", "will", "must")
-_OTHER_VERBS = "asks says talks wants speaks seems got received tells needs stays does has used that who which whether if"
+_OTHER_VERBS = """
+asks says talks wants speaks seems got received tells needs stays does has used that who which whether if
+"""
 _STOPS = frozenset(_OTHER_VERBS.split())
 _PARTICIPLES = ("been", "eaten", "run", "caught", "paid", "lost", "done", "stood", "hurt", "never")
 

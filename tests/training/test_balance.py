@@ -80,7 +80,9 @@ def test_each_level_is_right_about_equally_often(made: list[Case]) -> None:
     assert set(levels) == set(range(2, 8))
     for count, found in levels.items():
         for level in range(count):
-            assert 0.4 / count < found.count(level) / len(found) < 1.6 / count
+            # A third of a fair share, and three standard errors of it.
+            bound = (1 / 3 + 3 * ((count - 1) / len(found)) ** 0.5) / count
+            assert abs(found.count(level) / len(found) - 1 / count) < bound, (count, level)
 
 
 def test_there_are_two_to_twenty_options(made: list[Case]) -> None:

@@ -133,18 +133,20 @@ def bands(draw: Draw, scene: Scene) -> Asked | None:
         return None
     fact = draw.one(facts)
     as_score = draw.chance(0.75)
-    count = draw.number(2, 7 if as_score else 5)
-    right = draw.number(0, count - 1)
     value = int(scene.facts[fact.key])
-    grid = range(fact.low + fact.step, fact.high, fact.step)
+    # A scale may go on beyond the values that are drawn; the year may not.
+    end = fact.high if fact.dated else fact.high + 10 * fact.step
+    grid = range(fact.low + fact.step, end, fact.step)
     below = [each for each in grid if each <= value]
     above = [each for each in grid if each > value]
-    if len(below) < right or len(above) < count - 1 - right:
+    # As many bands as leave each of them possible, or the outer ones would be right too seldom.
+    most = 1 + min(len(below), len(above), 6 if as_score else 4)
+    if most < 2:
         return None
+    count = draw.number(2, most)
+    right = draw.number(0, count - 1)
     near = 0 if draw.chance(0.65) else 15
     starts = sorted(draw.some(below[-near:], right) + draw.some(above[: near or None], count - 1 - right))
-    if len(starts) < count - 1:
-        return None
     texts = _bands(draw, fact, starts)
     ends = [None, *starts, None]
     trees = []

@@ -49,8 +49,10 @@ def roster(draw: Draw, domain: Domain) -> Roster:
         seen: set[Value] = set()
         for _, values in rows:
             value = fact.draw(draw)
-            while isinstance(fact, Number) and value in seen and len(seen) < 5:
-                value = fact.draw(draw)
+            for _ in range(5):
+                # Numbers mostly differ, so that one is the highest; small ranges have not enough of them.
+                if isinstance(fact, Number) and value in seen:
+                    value = fact.draw(draw)
             seen.add(value)
             values[fact.key] = value
     state = _state(draw, domain, noun, facts, rows)

@@ -27,7 +27,7 @@ def graded(draw: Draw, domain: Domain) -> Graded:
     scale = draw.one(domain.scales)
     place = draw.number(0, len(scale.levels) - 1)
     lines = draw.some(scale.levels[place].lines, 1 if draw.chance(0.65) else 2)
-    asides = draw.some(domain.asides, draw.weighted(((0, 0.52), (1, 0.2), (3, 0.14), (8, 0.09), (20, 0.05))))
+    asides = draw.some(domain.asides, draw.weighted(((0, 0.52), (1, 0.2), (3, 0.14), (8, 0.09), (34, 0.04))))
     body = joined(draw.shuffled([*lines, *asides]))
     match draw.number(0, 5):
         case 0:

@@ -54,7 +54,7 @@ def text(draw: Draw, domain: Domain) -> Text:
 
 def _state(draw: Draw, domain: Domain, group: Topics, topic: Topic, passing: Topic | None) -> Any:
     lines = draw.some(topic.lines, 1 if draw.chance(0.7) else 2)
-    asides = draw.some(domain.asides, draw.weighted(((0, 0.52), (1, 0.2), (3, 0.14), (8, 0.09), (20, 0.05))))
+    asides = draw.some(domain.asides, draw.weighted(((0, 0.52), (1, 0.2), (3, 0.14), (8, 0.09), (34, 0.04))))
     named = ""
     if passing is not None:
         named = draw.one(_SETTLED_SAID if group.spoken else _SETTLED_WRITTEN)
