@@ -241,15 +241,22 @@ def before(draw: Draw, given: History) -> Asked | None:
 
 
 def count(draw: Draw, given: History) -> Asked | None:
-    """How many steps a person took, or how many took place."""
+    """How many steps a person took, or how many took place, up to as many as there are."""
+    people = sorted({each.person for each in given.events})
+    outsider = draw.one([each for each in PEOPLE if each not in people])
     total = len(given.real)
-    person = draw.one(sorted({each.person for each in given.events}))
-    number = sum(each.person == person for each in given.real)
-    text = draw.one((f"How many valid steps did {person} take?", f"Count what {person} did."))
-    if draw.chance(0.4):
-        number, text = total, draw.one(("How many steps count?", "How many entries are valid?"))
-    top = draw.number(max(number, 2), 6)
-    return Asked("events", "score", text, list(_WORDS[: top + 1]), number)
+    numbers = {person: sum(each.person == person for each in given.real) for person in (*people, outsider)}
+    # Each number that can be had is as likely as the others, or one step would win by habit.
+    number = draw.one(sorted({*numbers.values(), total}))
+    texts = [
+        text.format(p=person)
+        for person, own in numbers.items()
+        if own == number
+        for text in ("How many valid steps did {p} take?", "Count what {p} did.")
+    ]
+    if number == total:
+        texts += ["How many steps count?", "How many entries are valid?"]
+    return Asked("events", "score", draw.one(texts), list(_WORDS[: max(total, 2) + 1]), number)
 
 
 def person_is(draw: Draw, given: History) -> Asked | None:

@@ -10,7 +10,7 @@ from training.domain import Domain, Topic, Topics
 from training.drawing import Draw
 from training.options import NAMES, Entry, Styles, choice
 from training.people import PEOPLE
-from training.wording import capital
+from training.wording import capital, listed
 
 _WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
@@ -132,18 +132,18 @@ def any_text(draw: Draw, given: Stack) -> Asked | None:
 
 
 def how_many(draw: Draw, given: Stack) -> Asked | None:
-    """How many of the texts are about one or two topics."""
-    topics = draw.some(given.group.topics, draw.number(1, 2))
-    wanted = draw.number(0, min(3, len(given.items)))
-    number = 0
-    for _ in range(30):
+    """How many of the texts are about one of some topics."""
+    top = draw.number(2, min(5, len(given.items)))
+    wanted = draw.number(0, top)
+    for _ in range(60):
+        topics = draw.some(given.group.topics, draw.number(1, min(4, len(given.group.topics) - 1)))
         number = sum(each in topics for _, each in given.items)
         if number == wanted:
             break
-        topics = draw.some(given.group.topics, draw.number(1, 3))
-    abouts = " or ".join(each.about for each in topics)
+    else:
+        return None
+    abouts = listed([each.about for each in topics], "or")
     asked = draw.one(
         ("How many of them are about {a}?", "Count those about {a}.", "How often is it about {a}?")
     ).format(a=abouts)
-    top = min(len(given.items), draw.number(max(2, number), 6))
-    return Asked("how many texts", "score", asked, list(_WORDS[: max(top, number, 1) + 1]), number)
+    return Asked("how many texts", "score", asked, list(_WORDS[: top + 1]), number)
