@@ -85,6 +85,11 @@ def _long(text: str) -> set[str]:
     return {word for word in re.findall(r"[a-z]+", text.lower()) if len(word) > 4}
 
 
+def test_the_readme_lists_every_domain() -> None:
+    readme = (Path(domains.__file__).parent.parent / "README.md").read_text("utf-8")
+    assert re.findall(r"^\| `(\w+)` \| ", readme, re.M) == list(NAMES)
+
+
 def test_kin_name_topics_that_exist(loaded: list[Domain]) -> None:
     keys = {topic.key for domain in loaded for group in domain.topics for topic in group.topics}
     names = {key.partition("/")[0] for key in keys}
