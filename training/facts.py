@@ -117,7 +117,7 @@ class Number:
     @property
     def noun(self) -> str:
         """What is measured or counted, as a singular noun."""
-        plural = self.key.endswith("s") and not self.key.endswith("ss")
+        plural = self.key == "people" or (self.key.endswith("s") and not self.key.endswith("ss"))
         return f"number of {self.key}" if plural else self.key
 
     def draw(self, draw: Draw) -> Value:

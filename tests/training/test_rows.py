@@ -1,5 +1,8 @@
 """What is generated is a file of labelled questions, the same for the same seed."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from statistics import median
 
@@ -9,6 +12,8 @@ from dicast_server.calibration.dataset import read_dataset
 from training import domains
 from training.case import Case
 from training.generate import cases, main, write
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_row_is_a_labelled_question(made: list[Case], tmp_path: Path) -> None:
@@ -36,6 +41,16 @@ def test_a_seed_gives_the_same_bytes(tmp_path: Path) -> None:
         main(["--seed", seed, "--cases", "200", "--out", str(path)])
     assert one.read_bytes() == two.read_bytes()
     assert one.read_bytes() != three.read_bytes()
+
+
+def test_no_order_of_a_set_reaches_the_file(tmp_path: Path) -> None:
+    made = []
+    for seed in ("1", "2"):
+        path = tmp_path / seed
+        command = [sys.executable, "-m", "training.generate", "--cases", "400", "--out", str(path)]
+        subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "PYTHONHASHSEED": seed})
+        made.append(path.read_bytes())
+    assert made[0] == made[1]
 
 
 def test_more_cases_begin_with_the_same_ones() -> None:

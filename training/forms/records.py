@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from training.case import Asked, Proof
 from training.drawing import Draw
-from training.facts import Category, Condition, Fact, Number
+from training.facts import Category, Condition, Fact, Flag, Number
 from training.options import NAMES, Entry, Styles, choice
 from training.scenes import Scene
 from training.wording import NOTHING, NOTHING_MEANS, UNKNOWN, about, capital, led, listed, predicate
@@ -48,6 +48,8 @@ def criteria(draw: Draw, scene: Scene) -> Asked | None:
     fact = draw.one(scene.said)
     found = condition(draw, scene, fact, wanted)
     label = draw.one(("{k}", "Check the {k}", "Judge the {k}", "Verdict on the {k}"))
+    if isinstance(fact, Flag):
+        label = draw.one((fact.ask, "{k}?", "Does the criterion hold?", "Judge by the criteria."))
     text = led(prefix(draw, scene), capital(label.format(k=fact.key)))
     sides = {"true": found.text, "false": found.opposite}
     if draw.chance(0.3):
@@ -70,6 +72,12 @@ def said_at_all(draw: Draw, scene: Scene) -> Asked | None:
             'Can one tell from this: "{a}"',
             "Information on the {k} is missing.",
             "The text leaves the {k} open.",
+        )
+        if not isinstance(fact, Flag)
+        else (
+            'Is this question answered here: "{a}"',
+            'Can one tell from this: "{a}"',
+            'The text leaves this open: "{a}"',
         )
     )
     missing = text.startswith(("Information", "The text leaves"))
@@ -136,7 +144,7 @@ def which_number(draw: Draw, scene: Scene) -> Asked | None:
             values.add(int(fact.draw(draw)))
     entries = [
         Entry(fact.shown(each), None, ("is", fact.key, each), True)
-        for each in sorted(values, key=lambda value: value != right)
+        for each in sorted(values, key=lambda value: (value != right, value))
     ]
     text = led(prefix(draw, scene), fact.ask)
     return choice(draw, "which number", text, entries, 0, styles=NAMES, facts=scene.facts)
@@ -194,7 +202,7 @@ def left_open(draw: Draw, scene: Scene) -> Asked | None:
         return None
     right = draw.one(ones)
     others = draw.some(rest, draw.number(1, 5))
-    as_questions = draw.chance(0.5)
+    as_questions = draw.chance(0.5) or any(isinstance(each, Flag) for each in (right, *others))
     entries = [
         Entry(each.ask if as_questions else each.key, None, fixed=as_questions) for each in (right, *others)
     ]
