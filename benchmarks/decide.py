@@ -67,8 +67,10 @@ def questions(workload: str) -> dict[str, Predicate | Choice | Score]:
 class Engine:
     """The embedded model in this process."""
 
-    def __init__(self, store_bytes: int = 0) -> None:
-        self.served = load_served("smollm2-135m-instruct", caches.folder(), store_bytes=store_bytes)
+    def __init__(self, store_bytes: int = 0, threads: int | None = None) -> None:
+        self.served = load_served(
+            "smollm2-135m-instruct", caches.folder(), store_bytes=store_bytes, threads=threads
+        )
         self.planner = self.served.planner(REGISTRY)
 
     def work(self, state: str, asked: Any, options: Options | None = None) -> Work[Answer]:
@@ -144,6 +146,10 @@ class InstantReader:
         self.head, self.store = served.reader.head, served.reader.store
         self.forward_tokens, self.footprint = served.reader.forward_tokens, served.reader.footprint
         self.whole_forward = served.reader.whole_forward
+
+    def beside(self, number: int) -> InstantReader:
+        """This one: nothing is adapted here."""
+        return self
 
     def read(self, work: Work[Any], tally: Tally) -> Steps[Any]:
         """Score every label alike."""

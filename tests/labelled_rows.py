@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,20 @@ def rows(states: int = 20) -> list[Row]:
                 }
             )
     return found
+
+
+def doors(count: int = 120) -> list[Row]:
+    """A predicate a state whose answer is its last letter: what a random model can learn."""
+    rng = random.Random(0)
+    return [
+        {
+            "id": str(number),
+            "state": f"{rng.randrange(10**6)} {'y' if number % 2 else 'n'}",
+            "question": {"type": "noul", "instructions": "y?"},
+            "expected": number % 2 == 1,
+        }
+        for number in range(count)
+    ]
 
 
 def write(path: Path, given: Sequence[Row]) -> Path:

@@ -13,12 +13,13 @@ from typing import Any
 
 import grpc
 import pytest
-from client.fake_service import MODEL_ID, FakeService, answer, fail, info, summary
+from client.fake_service import MODEL_ID, FakeService, answer, fail, info, model, summary
 from google.rpc import error_details_pb2
 
 from dicast.cli import main
 from dicast.v1 import decision_pb2 as pb
 from dicast.v1 import decision_service_pb2 as service_pb
+from dicast.v1 import model_service_pb2 as model_pb
 
 ASK = [
     "decide",
@@ -350,3 +351,35 @@ def test_an_unforeseen_error_is_one_sentence(
     monkeypatch.setenv("DICAST_DEBUG", "1")
     with pytest.raises(AttributeError):
         main(["decide", "--predicate", "a=?"])
+
+
+def test_models_show_adapters(server: FakeService, capsys: pytest.CaptureFixture[str]) -> None:
+    server.models.append(model())
+    tuned = server.models[1]
+    tuned.id = f"{MODEL_ID}:support"
+    tuned.adapter.CopyFrom(
+        model_pb.Adapter(
+            name="support",
+            base=MODEL_ID,
+            hash="ab" * 32,
+            rank=8,
+            modules=14,
+            readout="letters",
+            style="plain",
+            verdict="better",
+        )
+    )
+    tuned.adapter.made_at.FromJsonString("2026-11-30T10:00:00Z")
+    server.models.append(model(model_pb.Model.STATUS_REFUSED))
+    server.models[2].adapter.CopyFrom(model_pb.Adapter(name="broken", base=MODEL_ID))
+    assert main(["models"]) == 0
+    lines = [line.split(None, 1) for line in capsys.readouterr().out.splitlines() if line]
+    assert [line[1] for line in lines if line[0] == "adapter"] == [
+        "abababababab, rank 8 in 14 layers, tuned for letters (plain), better",
+        "not read",
+    ]
+    assert main(["models", "--json"]) == 0
+    base, adapted, broken = json.loads(capsys.readouterr().out)
+    assert base["adapter"] is None
+    assert adapted["adapter"]["made_at"] == "2026-11-30T10:00:00+00:00"
+    assert broken["adapter"]["made_at"] is None

@@ -122,8 +122,9 @@ def test_patience_ends(tmp_path: Path) -> None:
         group.start(silent)
         with pytest.raises(ChildFailed, match=r"^the engine did not listen within 0\.2 s$"):
             group.address("engine", 0.2)
-    with pytest.raises(ChildFailed, match=r"^the model was not ready within 3 s$"):
-        run(children.pair(tmp_path / "log", status="STARTING"), patience_s=3)
+    # Both must listen within it, on a busy machine too.
+    with pytest.raises(ChildFailed, match=r"^the model was not ready within 12 s$"):
+        run(children.pair(tmp_path / "log", status="STARTING"), patience_s=12)
 
 
 def test_it_leaves_the_signals_as_they_were() -> None:

@@ -12,6 +12,7 @@ import labelled_rows
 import pytest
 from gateway.served import Loop, ScriptedServer, failing
 from gateway.tiny import Tiny
+from tiny_server import WEIGHTS_HASH
 
 from dicast import AsyncClient
 from dicast.cli.command import CommandError
@@ -197,7 +198,7 @@ def test_a_server_can_be_calibrated_where_it_runs(
     out = tmp_path / "fit.json"
     assert calibrate.main([data, "--server", tiny.running.address, "--orders", "2", "--out", str(out)]) == 0
     key = file.read(out).key
-    assert key.weights_hash == "hash"
+    assert key.weights_hash == WEIGHTS_HASH
     assert (key.model, key.quantization, key.profile) == ("tiny", "float32", "stock")
     assert (key.settings, key.orders) == ({"style": "plain", "correct_prior": False}, 2)
     with pytest.raises(CommandError, match="no dicast server answers there"):

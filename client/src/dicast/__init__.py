@@ -35,6 +35,7 @@ from dicast._errors import (
     Violation,
 )
 from dicast._models import (
+    Adapter,
     BandTemperature,
     Calibration,
     Engine,
@@ -62,6 +63,7 @@ from dicast._questions import (
 
 __all__ = [
     "Abstain",
+    "Adapter",
     "Answer",
     "Answered",
     "AsyncClient",

@@ -63,6 +63,7 @@ def model(message: model_pb.Model) -> _models.Model:
             misses=message.store.misses,
             evictions=message.store.evictions,
         ),
+        adapter=_adapter(message.adapter) if message.HasField("adapter") else None,
     )
 
 
@@ -94,6 +95,22 @@ def _calibration(message: model_pb.Calibration) -> _models.Calibration:
         fitted_at=message.fitted_at.ToDatetime(_UTC) if message.HasField("fitted_at") else None,
         made_for=message.made_for,
         wanted=message.wanted,
+    )
+
+
+def _adapter(message: model_pb.Adapter) -> _models.Adapter:
+    return _models.Adapter(
+        name=message.name,
+        base=message.base,
+        hash=message.hash,
+        rank=message.rank,
+        modules=message.modules,
+        readout=message.readout,
+        settings=message.settings,
+        style=message.style,
+        verdict=message.verdict,
+        made_at=message.made_at.ToDatetime(_UTC) if message.HasField("made_at") else None,
+        data_hash=message.data_hash,
     )
 
 

@@ -173,6 +173,37 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adapter:
+    """What was tuned for a base and is applied beside its weights.
+
+    Attributes:
+        name: what stands behind the colon in the model's id.
+        base: id of the model below it.
+        hash: SHA-256 in hexadecimal of its weights. Empty while it is read, or where it cannot be.
+        rank: of its pairs of matrices. 0 where the hash is empty.
+        modules: how many linear layers have a pair. 0 where the hash is empty.
+        readout: that it was tuned for, which reads questions whose request names none.
+        settings: of that readout, a JSON object as text.
+        style: of the letters readout that it was tuned for: "plain" or "bracket".
+        verdict: of its own evaluation against the base. Empty: none.
+        made_at: when it was tuned. None: not known.
+        data_hash: SHA-256 in hexadecimal of the labelled questions that it was tuned on.
+    """
+
+    name: str
+    base: str
+    hash: str = ""
+    rank: int = 0
+    modules: int = 0
+    readout: str = ""
+    settings: str = ""
+    style: str = ""
+    verdict: str = ""
+    made_at: datetime | None = None
+    data_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
     """A served model.
 
@@ -193,7 +224,8 @@ class Model:
         parameters: of the model.
         quantization: of the weights as stored, for example "Q4_1". Empty: none.
         self_check: outcome of the questions asked at the start. None: not done yet.
-        store: of kept states.
+        store: of kept states; a base and its adapters share one.
+        adapter: that this model is with. None: it is a base.
     """
 
     id: str
@@ -213,3 +245,4 @@ class Model:
     quantization: str
     self_check: SelfCheck | None
     store: Store
+    adapter: Adapter | None = None

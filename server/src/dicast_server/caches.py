@@ -1,4 +1,4 @@
-"""Where files live that are made or fetched once and kept: model files, the patched BLAS."""
+"""Where files live that are made or fetched once and kept: model files, the patched BLAS; and users' own."""
 
 import os
 from pathlib import Path
@@ -15,6 +15,17 @@ def location() -> Path:
     if named:
         return Path(named).expanduser().absolute()
     return platformdirs.user_cache_path("dicast", appauthor=False)
+
+
+def data_location() -> Path:
+    """The path of the folder for what users made, which may not exist yet.
+
+    It is the user's data folder for dicast, or what DICAST_DATA names.
+    """
+    named = os.environ.get("DICAST_DATA")
+    if named:
+        return Path(named).expanduser().absolute()
+    return platformdirs.user_data_path("dicast", appauthor=False)
 
 
 def folder() -> Path:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
-import platformdirs
-
+from dicast_server import caches
 from dicast_server.calibration import file
 from dicast_server.calibration.document import Calibration, Key
 from dicast_server.calibration.file import CalibrationFileError
@@ -15,9 +13,7 @@ from dicast_server.calibration.file import CalibrationFileError
 
 def folder() -> Path:
     """The folder, which may not exist yet: `calibrations` in the user's data folder or in DICAST_DATA."""
-    named = os.environ.get("DICAST_DATA")
-    data = Path(named).expanduser().absolute() if named else platformdirs.user_data_path("dicast", False)
-    return data / "calibrations"
+    return caches.data_location() / "calibrations"
 
 
 def path_of(key: Key) -> Path:

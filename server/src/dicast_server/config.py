@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
-from pydantic_settings import BaseSettings, CliPositionalArg, SettingsConfigDict
+from pydantic_settings import BaseSettings, CliPositionalArg, CliToggleFlag, SettingsConfigDict
 
 from dicast_server.calibration.table import MAX_TEMPERATURE, MIN_TEMPERATURE
 from dicast_server.profiling.comparison import LEAST_OPTION_MASS
@@ -76,7 +76,17 @@ class Settings(ModelSettings):
     )
     alias: list[str] = Field(
         [],
-        description="a further name of the model, beside jev-latest and jev-preview; may be repeated",
+        description="a further name of the model, beside jev-latest and jev-preview, or NAME=ADAPTER for the "
+        "model with an adapter; may be repeated",
+    )
+    adapters: Path | None = Field(
+        None,
+        description="folder whose subfolders are adapters of the model, each served as MODEL:SUBFOLDER; "
+        "default: adapters/MODEL in dicast's data folder",
+    )
+    no_adapters: CliToggleFlag[bool] = Field(False, description="serve no adapters")
+    adapters_every: float = Field(
+        5.0, gt=0, description="seconds until the folder of adapters is looked at again"
     )
     grpc_host: str = Field("127.0.0.1", description="address to listen on")
     grpc_port: int = Field(50051, ge=0, le=65535, description="port to listen on; 0 picks a free one")

@@ -60,9 +60,11 @@ def test_a_row_adds_its_keys_and_values(threads: int) -> None:
     [
         lambda model: model.set_dtype(mx.bfloat16),
         lambda model: nn.quantize(model, group_size=32, bits=8),
-        lambda model: linear_to_lora_layers(model, 1, {"rank": 2, "scale": 1.0, "dropout": 0.0}),
+        lambda model: linear_to_lora_layers(
+            model, 1, {"rank": 2, "scale": 1.0, "dropout": 0.0}, use_dora=True
+        ),
     ],
-    ids=["half", "quantised", "adapted"],
+    ids=["half", "quantised", "dora"],
 )
 def test_it_is_for_plain_float32_alone(prepare: Any) -> None:
     model = tiny_models.family("llama")
@@ -112,7 +114,7 @@ def test_a_trunk_that_differs_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> N
             hidden: mx.array = model.model(mx.array([list(row) for row in rows]))[:, -1] + 1.0
             return hidden
 
-    monkeypatch.setattr(CpuTrunk, "of", classmethod(lambda cls, model, threads: Wrong()))
+    monkeypatch.setattr(CpuTrunk, "of", classmethod(lambda cls, model, threads, base: Wrong()))
     assert Head(model, range(60, 68)).runs_on == "LlamaModel"
 
 

@@ -26,7 +26,7 @@ class Scripted:
         self.outcomes: Sequence[Model | Exception] = outcomes
         self.calls = 0
 
-    async def model(self) -> Model:
+    async def model(self, name: str = "", /) -> Model:
         outcome = self.outcomes[min(self.calls, len(self.outcomes) - 1)]
         self.calls += 1
         if isinstance(outcome, Exception):
@@ -49,7 +49,7 @@ async def test_a_server_that_starts_is_waited_for(ready: Model) -> None:
     counting = replace(ready, status="starting", status_message="calibrating 3 of 9")
     told: list[str] = []
     client = Scripted(gone(), starting, counting, ready)
-    assert await ready_model(client, 60.0, told.append, pause_s=0.0) is ready
+    assert await ready_model(client, "", 60.0, told.append, pause_s=0.0) is ready
     assert told == [
         "no dicast server answers there",
         "the model is not ready: loading",
@@ -63,21 +63,21 @@ async def test_and_no_longer_than_was_said(wait_s: float, said: str, ready: Mode
     told: list[str] = []
     with pytest.raises(SourceLost, match=said):
         # One pause alone would take longer.
-        await ready_model(starting, wait_s, told.append, pause_s=6.0)
+        await ready_model(starting, "", wait_s, told.append, pause_s=6.0)
     assert told == []
     with pytest.raises(SourceLost, match=f"no dicast server answers there, after {UNREACHABLE_S:g} s"):
-        await ready_model(Scripted(gone()), 1000.0, told.append, pause_s=UNREACHABLE_S + 1)
+        await ready_model(Scripted(gone()), "", 1000.0, told.append, pause_s=UNREACHABLE_S + 1)
 
 
 async def test_what_will_not_change_is_not_waited_for(ready: Model) -> None:
     refused = replace(ready, status="refused", status_message="too little option mass")
     with pytest.raises(SourceLost, match="the model is not ready: too little option mass"):
-        await ready_model(Scripted(refused), 60.0, pytest.fail)
+        await ready_model(Scripted(refused), "", 60.0, pytest.fail)
     with pytest.raises(Unavailable):
-        await ready_model(Scripted(gone("DRAINING")), 60.0, pytest.fail)
+        await ready_model(Scripted(gone("DRAINING")), "", 60.0, pytest.fail)
     keys = Unauthenticated("no key", code=grpc.StatusCode.UNAUTHENTICATED)
     with pytest.raises(Unauthenticated):
-        await ready_model(Scripted(keys), 60.0, pytest.fail)
+        await ready_model(Scripted(keys), "", 60.0, pytest.fail)
 
 
 async def test_a_real_server_is_asked_once_it_is_ready() -> None:

@@ -71,7 +71,7 @@ async def calibrated(registry: Registry, profile: Profile, folder: Path, *flags:
 
 async def applies(registry: Registry, profile: Profile, source: CalibrationSource) -> bool:
     async with serving(lambda: load_tiny(profile), registry=registry, calibration=source) as running:
-        temperatures = running.host.temperatures
+        temperatures = running.host.base.temperatures
     assert temperatures is not None, running.host.status_message
     return temperatures.calibrated is not None
 

@@ -117,7 +117,7 @@ async def test_a_calibration_of_something_else_is_not_served() -> None:
         code, info, _ = await refusal(running.decisions.Decide(request()))
     assert (code, info.reason) == (grpc.StatusCode.UNAVAILABLE, "MODEL_UNAVAILABLE")
     assert model.status == model_pb.Model.STATUS_REFUSED
-    assert 'weights_hash is "other" in the file and "hash" here' in model.status_message
+    assert 'weights_hash is "other" in the file and "aaaa' in model.status_message
     assert 'prompt_version is "letters-0" in the file' in model.status_message
 
 

@@ -208,8 +208,8 @@ async def test_a_saved_file_that_is_cut_off_is_made_anew(labelled: Path, tmp_pat
     whole = file.read(kept)
     kept.write_bytes(kept.read_bytes()[:100])
     async with serving(load_sharp, calibration=source) as running:
-        assert running.host.temperatures is not None
-        assert running.host.temperatures.calibrated is not None
+        assert running.host.base.temperatures is not None
+        assert running.host.base.temperatures.calibrated is not None
     assert file.read(kept).table == whole.table
 
 

@@ -8,7 +8,7 @@ import tiny_models
 from tiny_server import load_tiny, request, serving
 
 from dicast.v1 import model_service_pb2 as model_pb
-from dicast_server.service import host
+from dicast_server.service import starting
 from dicast_server.service.host import Status
 from dicast_server.service.loading import Served
 from dicast_server.service.planning import Planner
@@ -36,7 +36,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, *masses: float) -> list[Planner]:
         seen.append(planner)
         return SelfCheck(left.pop(0), 6, 6, True)
 
-    monkeypatch.setattr(host, "check", check)
+    monkeypatch.setattr(starting, "check", check)
     return seen
 
 
@@ -62,7 +62,7 @@ async def test_the_first_that_reaches_the_floor(
         served = running.host.served
         assert served is not None
         assert len(seen) == len(masses)
-        assert running.host.self_check == SelfCheck(masses[-1], 6, 6, True)
+        assert running.host.base.self_check == SelfCheck(masses[-1], 6, 6, True)
         opening = served.model.frame.opening
         assert (opening and opening.name) == kept
         shown = (await running.models.GetModel(model_pb.GetModelRequest())).model
@@ -82,7 +82,7 @@ async def test_where_none_does_the_refusal_names_what_each_had(monkeypatch: pyte
             "the model puts only 0.01 of its probability on the letters of the options, 0.03 behind an empty "
             "<think> block, 0.02 behind a space before the answer (least allowed: 0.05)"
         )
-        assert running.host.self_check == SelfCheck(0.01, 6, 6, True)
+        assert running.host.base.self_check == SelfCheck(0.01, 6, 6, True)
 
 
 def test_prefixes_of_different_openings_are_kept_apart() -> None:

@@ -7,7 +7,7 @@ import pytest
 from tiny_server import serving
 
 from dicast_server.decisions.answers import ChoiceAnswer, PredicateAnswer
-from dicast_server.service import host
+from dicast_server.service import starting
 from dicast_server.service.host import Status
 from dicast_server.service.selfcheck import SelfCheck, judge, refusal, requests
 
@@ -54,7 +54,7 @@ async def test_a_model_that_guesses_is_served_and_says_so(monkeypatch: pytest.Mo
     async def wrong_way(engine: Any, planner: Any) -> SelfCheck:
         return SelfCheck(0.9, 5, 6, False)
 
-    monkeypatch.setattr(host, "check", wrong_way)
+    monkeypatch.setattr(starting, "check", wrong_way)
     async with serving() as running:
         assert running.host.status is Status.READY
         assert "its answers look like guesses: 5 of 6" in running.host.status_message

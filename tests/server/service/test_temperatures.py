@@ -6,6 +6,7 @@ from typing import Any
 import made_calibrations as made
 import pytest
 from made_calibrations import OFFSET, TEMPERATURES, calibration, reading, readout, threshold
+from tiny_server import WEIGHTS_HASH
 
 from dicast_server.calibration.kinds import Kind
 from dicast_server.calibration.levels import Scheme
@@ -161,7 +162,7 @@ def test_a_temperature_that_is_not_the_calibrations_has_no_guarantee() -> None:
 
 def test_the_key_is_of_all_that_is_served() -> None:
     found = made.key()
-    assert (found.model, found.weights_hash, found.profile) == ("tiny", "hash", "stock")
+    assert (found.model, found.weights_hash, found.profile) == ("tiny", WEIGHTS_HASH, "stock")
     assert (found.settings, found.orders) == ({"style": "plain", "correct_prior": False}, 1)
     assert found.prompt_version == "letters-1-plain-json"
     openjev = replace(reading(), profile=OPENJEV)

@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from typing import Any
 
-from dicast import Calibration, DicastError, Engine, Model, Store
+from dicast import Adapter, Calibration, DicastError, Engine, Model, Store
 from dicast.cli.command import CommandError, Parser, add_server_flags, connect, describe
 from dicast.cli.table import WIDTH, Style, field_lines, fit, style_for
 
@@ -37,6 +37,9 @@ def as_json(model: Model) -> dict[str, Any]:
     body["loaded_at"] = model.loaded_at.isoformat() if model.loaded_at else None
     fitted_at = model.calibration.fitted_at
     body["calibration"]["fitted_at"] = fitted_at.isoformat() if fitted_at else None
+    if model.adapter is not None:
+        made_at = model.adapter.made_at
+        body["adapter"]["made_at"] = made_at.isoformat() if made_at else None
     return body
 
 
@@ -70,6 +73,18 @@ def calibration_line(calibration: Calibration) -> str:
 _VERDICTS = {"no_signal": "NO SIGNAL"}
 
 
+def adapter_line(adapter: Adapter) -> str:
+    """What stands beside the base's weights, in a few words."""
+    if not adapter.hash:
+        return "not read"
+    style = f" ({adapter.style})" if adapter.readout == "letters" else ""
+    verdict = f", {adapter.verdict}" if adapter.verdict else ""
+    return (
+        f"{adapter.hash[:12]}, rank {adapter.rank} in {adapter.modules} layers, tuned for "
+        f"{adapter.readout}{style}{verdict}"
+    )
+
+
 def model_lines(model: Model, style: Style) -> list[str]:
     """A model for people: a heading and a line for each of its traits."""
     limits, profile, check = model.limits, model.profile, model.self_check
@@ -82,6 +97,7 @@ def model_lines(model: Model, style: Style) -> list[str]:
                 ("note", model.status_message),
                 ("about", model.description),
                 ("aliases", ", ".join(model.aliases)),
+                ("adapter", adapter_line(model.adapter) if model.adapter is not None else ""),
                 ("weights", ", ".join(part for part in (*about, model.quantization) if part)),
                 ("questions", ", ".join(model.question_types)),
                 ("readouts", ", ".join(model.readouts)),

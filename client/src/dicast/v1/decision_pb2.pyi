@@ -1448,7 +1448,8 @@ class Diagnostics(_message.Message):
     """head_path is how the labels' scores were computed: "rows" or "logits"."""
     prompt_hash: _builtins.str
     """prompt_hash is the SHA-256 in hexadecimal of the model's id and weights hash, each ended by a zero
-    byte, and of the token ids (little-endian uint32) of all passes.
+    byte, and of the token ids (little-endian uint32) of all passes. Behind the weights hash an adapter's
+    own follows, after a colon.
     """
     score_kind: _builtins.str
     """score_kind says what the raw scores are: "candidate_logit" (of one token) or

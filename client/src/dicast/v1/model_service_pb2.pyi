@@ -157,8 +157,9 @@ class Model(_message.Message):
     QUANTIZATION_FIELD_NUMBER: _builtins.int
     SELF_CHECK_FIELD_NUMBER: _builtins.int
     STORE_FIELD_NUMBER: _builtins.int
+    ADAPTER_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """id is the real name, never a path."""
+    """id is the real name, never a path. An adapter's is its base's id, a colon and its own name."""
     family: _builtins.str
     """family is the architecture, for example "llama"."""
     description: _builtins.str
@@ -209,7 +210,11 @@ class Model(_message.Message):
 
     @_builtins.property
     def store(self) -> Global___Store:
-        """store of kept prefixes."""
+        """store of kept prefixes. A base and its adapters share one."""
+
+    @_builtins.property
+    def adapter(self) -> Global___Adapter:
+        """adapter that this model is with. Absent: none, the model is a base."""
 
     def __init__(
         self,
@@ -231,14 +236,79 @@ class Model(_message.Message):
         quantization: _builtins.str = ...,
         self_check: Global___SelfCheck | None = ...,
         store: Global___Store | None = ...,
+        adapter: Global___Adapter | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["calibration", b"calibration", "engine", b"engine", "limits", b"limits", "loaded_at", b"loaded_at", "profile", b"profile", "self_check", b"self_check", "store", b"store"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "calibration", b"calibration", "engine", b"engine", "limits", b"limits", "loaded_at", b"loaded_at", "profile", b"profile", "self_check", b"self_check", "store", b"store"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aliases", b"aliases", "calibration", b"calibration", "description", b"description", "engine", b"engine", "family", b"family", "id", b"id", "limits", b"limits", "loaded_at", b"loaded_at", "parameters", b"parameters", "profile", b"profile", "quantization", b"quantization", "question_types", b"question_types", "readouts", b"readouts", "self_check", b"self_check", "status", b"status", "status_message", b"status_message", "store", b"store"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["adapter", b"adapter", "aliases", b"aliases", "calibration", b"calibration", "description", b"description", "engine", b"engine", "family", b"family", "id", b"id", "limits", b"limits", "loaded_at", b"loaded_at", "parameters", b"parameters", "profile", b"profile", "quantization", b"quantization", "question_types", b"question_types", "readouts", b"readouts", "self_check", b"self_check", "status", b"status", "status_message", b"status_message", "store", b"store"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Model: _TypeAlias = Model  # noqa: Y015
+
+@_typing.final
+class Adapter(_message.Message):
+    """Adapter is what was tuned for a base and is applied beside its weights."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    BASE_FIELD_NUMBER: _builtins.int
+    HASH_FIELD_NUMBER: _builtins.int
+    RANK_FIELD_NUMBER: _builtins.int
+    MODULES_FIELD_NUMBER: _builtins.int
+    READOUT_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    STYLE_FIELD_NUMBER: _builtins.int
+    VERDICT_FIELD_NUMBER: _builtins.int
+    MADE_AT_FIELD_NUMBER: _builtins.int
+    DATA_HASH_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """name of the adapter: what stands behind the colon in the model's id."""
+    base: _builtins.str
+    """base is the id of the model below it."""
+    hash: _builtins.str
+    """hash is the SHA-256 of its weights in hexadecimal. Empty while it is read, or where it cannot be."""
+    rank: _builtins.int
+    """rank of its pairs of matrices, from 1 to 1,024. 0 where the hash is empty."""
+    modules: _builtins.int
+    """modules are how many linear layers have a pair. 0 where the hash is empty."""
+    readout: _builtins.str
+    """readout that it was tuned for, with which questions are read whose request names none."""
+    settings: _builtins.str
+    """settings of that readout, as a JSON object in its own words."""
+    style: _builtins.str
+    """style of the letters readout that it was tuned for: "plain" or "bracket"."""
+    verdict: _builtins.str
+    """verdict of its own evaluation against the base, in the words of whoever tuned it. Empty: none."""
+    data_hash: _builtins.str
+    """data_hash is the SHA-256, in hexadecimal, of the labelled questions that it was tuned on."""
+    @_builtins.property
+    def made_at(self) -> _timestamp_pb2.Timestamp:
+        """made_at is when it was tuned."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        base: _builtins.str = ...,
+        hash: _builtins.str = ...,
+        rank: _builtins.int = ...,
+        modules: _builtins.int = ...,
+        readout: _builtins.str = ...,
+        settings: _builtins.str = ...,
+        style: _builtins.str = ...,
+        verdict: _builtins.str = ...,
+        made_at: _timestamp_pb2.Timestamp | None = ...,
+        data_hash: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["made_at", b"made_at"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base", b"base", "data_hash", b"data_hash", "hash", b"hash", "made_at", b"made_at", "modules", b"modules", "name", b"name", "rank", b"rank", "readout", b"readout", "settings", b"settings", "style", b"style", "verdict", b"verdict"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Adapter: _TypeAlias = Adapter  # noqa: Y015
 
 @_typing.final
 class Profile(_message.Message):

@@ -52,7 +52,7 @@ class ModelServiceServicer(object):
     """
 
     def ListModels(self, request, context):
-        """ListModels lists the served models, the default one first.
+        """ListModels lists the served models: the default one first, then its adapters by name.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

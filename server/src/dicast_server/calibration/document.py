@@ -36,7 +36,7 @@ class Key(_Shape):
 
     `settings` are those of the readout in its own JSON, as `readouts.spelled` has them; `orders` is how often
     the options are listed anew and the probabilities averaged. `constants` are what a server applies without
-    a fit: temperature, slope and clamp.
+    a fit: temperature, slope and clamp. `adapter` is the SHA-256 of an adapter's weights.
     """
 
     model: str
@@ -51,11 +51,14 @@ class Key(_Shape):
     constants: tuple[float, float, float] = (1.0, 1.0, 0.0)
     prompt_version: str
     questions_sha256: str = ""
+    adapter: str = ""
 
     @property
     def digest(self) -> str:
         """The first 16 hexadecimal digits of the SHA-256 of the key as sorted JSON: a file's name."""
-        text = json.dumps(self.model_dump(mode="json"), sort_keys=True, ensure_ascii=False)
+        # Without an adapter as before there were any, so that files keep their names.
+        named = self.model_dump(mode="json", exclude=None if self.adapter else {"adapter"})
+        text = json.dumps(named, sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def differences(self, served: Key) -> list[str]:

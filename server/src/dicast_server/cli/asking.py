@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -74,7 +74,12 @@ def add_flags(parser: argparse.ArgumentParser, *, urls: bool) -> None:
         default=os.environ.get("DICAST_MODEL") or DEFAULT_MODEL,
         help="a name, a folder or a .gguf file, which is loaded here (default: %(default)s)",
     )
-    source.add_argument("--server", metavar="HOST:PORT", help="a dicast server that runs, instead of a model")
+    source.add_argument(
+        "--server",
+        metavar="HOST:PORT[/MODEL]",
+        help="a dicast server that runs, instead of a model; with the name of one of its models, such as "
+        "smollm2-135m-instruct:ADAPTER (default: its default model)",
+    )
     if urls:
         source.add_argument("--url", help="any URL that ends in /v1/systemone or /v1/decisions, instead")
         parser.add_argument(
@@ -199,10 +204,11 @@ async def served(at: Where, how: Asking, load: Loading, call: Calling) -> AsyncI
         async with _loaded(at.address, load) as (address, known), _client(address, own) as client:
             yield await GrpcSource.connect(client, "loaded here", how, known)
     else:
-        async with _client(at.address, call) as client:
-            with Waiting(at.address) as told:
+        address, _, model = at.address.partition("/")
+        async with _client(address, call) as client:
+            with Waiting(address) as told:
                 source = await GrpcSource.connect(
-                    client, at.address, how, None, wait_s=call.wait_s, told=told
+                    client, address, replace(how, model=model), None, wait_s=call.wait_s, told=told
                 )
             yield source
 

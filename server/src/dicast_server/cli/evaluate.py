@@ -87,7 +87,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     asking.add_flags(parser, urls=True)
     parser.add_argument(
-        "--against", metavar="URL|HOST:PORT", help="a second system, to be compared question by question"
+        "--against",
+        metavar="URL|HOST:PORT[/MODEL]",
+        help="a second system, to be compared question by question",
     )
     parser.add_argument(
         "--against-key",

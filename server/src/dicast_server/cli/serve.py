@@ -8,10 +8,12 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from dicast_server import blas, caches, calibrations
+from dicast_server.adapters import places
 from dicast_server.calibration import file as calibration_file
 from dicast_server.calibration.file import CalibrationFileError
 from dicast_server.cli import arguments
@@ -92,7 +94,14 @@ def _calibration(settings: Settings) -> Given | None:
     return Given(path, calibration_file.read(path))
 
 
+def _adapters_folder(settings: Settings) -> Callable[[str], Path]:
+    """Where a model's adapters are, by its id."""
+    named = settings.adapters
+    return places.folder if named is None else lambda _: named.expanduser()
+
+
 async def _serve(settings: Settings, files: _Files, registry: Registry) -> int:
+    from dicast_server.service.adapters import Adapters
     from dicast_server.service.calibrating import CalibrationSource
     from dicast_server.service.calls import Deadlines
     from dicast_server.service.catalogue import DEFAULT_ALIASES, Catalogue
@@ -133,6 +142,9 @@ async def _serve(settings: Settings, files: _Files, registry: Registry) -> int:
         Deadlines(settings.default_deadline, settings.max_deadline),
         settings.drain,
         keys=files.keys,
+        adapters=None
+        if settings.no_adapters
+        else Adapters(host, _adapters_folder(settings), settings.adapters_every),
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

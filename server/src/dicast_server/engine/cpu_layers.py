@@ -14,17 +14,31 @@ Array: TypeAlias = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
+class LowRank:
+    """(x A) B, the part of an adapter (Hu et al. 2021): A is (in, r), B (r, out) with the scale in it."""
+
+    a: Array
+    b: Array
+
+
+@dataclass(frozen=True, slots=True)
 class Linear:
-    """Y = x W + b; the weight is (in, out), which BLAS multiplies faster than (out, in)."""
+    """Y = x W + b; the weight is (in, out), which BLAS multiplies faster than (out, in).
+
+    An adapter's part comes to it from beside, so that the weight itself is everybody's.
+    """
 
     weight: Array
     bias: Array | None = None
+    beside: LowRank | None = None
 
     def __call__(self, x: Array) -> Array:
         """Of x (tokens, in): (tokens, out), a new array."""
         y: Array = x @ self.weight
         if self.bias is not None:
             y += self.bias
+        if self.beside is not None:
+            y += (x @ self.beside.a) @ self.beside.b
         return y
 
 

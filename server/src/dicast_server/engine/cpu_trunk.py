@@ -17,11 +17,11 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 from mlx import nn
-from mlx_lm.models import llama, qwen2, qwen3
 from threadpoolctl import threadpool_limits
 
 from dicast_server.engine.cpu_layers import Array, Linear, Mlp, RmsNorm, Rotation, Span, attend
-from dicast_server.engine.layers import Attention, AttentionView, layers_of
+from dicast_server.engine.cpu_weights import is_dense, linear_of, norm_of, rotation_of
+from dicast_server.engine.layers import AttentionView
 
 _LEAST_TOKENS = 8
 """Tokens that are worth a thread of their own."""
@@ -30,29 +30,28 @@ _LEAST_TOKENS = 8
 class CpuTrunk:
     """The trunk of a llama, qwen2 or qwen3 model."""
 
-    def __init__(self, model: nn.Module, threads: int) -> None:
-        """Share the model's weights. `threads` run a forward, and its last bits depend on their number."""
+    def __init__(self, model: nn.Module, threads: int, base: CpuTrunk | None = None) -> None:
+        """Share the model's weights. `threads` run a forward, and its last bits depend on their number.
+
+        `base` is the trunk of the same model without its adapter: they run in turn, on the same threads.
+        """
         self._body = model.model
         self._embeddings = np.asarray(self._body.embed_tokens.weight)
         self._layers = [_layer(layer) for layer in self._body.layers]
-        self._norm = _norm(self._body.norm)
+        self._norm = norm_of(self._body.norm)
         self._threads = threads
-        self._others = ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="dicast-cpu")
+        self._others: ThreadPoolExecutor = (
+            ThreadPoolExecutor(max(1, threads - 1), thread_name_prefix="dicast-cpu")
+            if base is None
+            else base._others
+        )
         # NumPy's BLAS, which is not MLX's: threads of its own would only stand in the way of ours.
         threadpool_limits(1, user_api="blas")
 
     @classmethod
-    def of(cls, model: nn.Module, threads: int) -> CpuTrunk | None:
+    def of(cls, model: nn.Module, threads: int, base: CpuTrunk | None = None) -> CpuTrunk | None:
         """The trunk of a model that it fits: one of three types, in float32, with full attention."""
-        if mx.default_device() != mx.cpu or type(model) not in (llama.Model, qwen2.Model, qwen3.Model):
-            return None
-        body = model.model
-        fits = (
-            all(layer == Attention() for layer in layers_of(model) or [None])
-            and all(_plain(part) for part in body.modules())
-            and all(_turns_halves(layer.self_attn) for layer in body.layers)
-        )
-        return cls(model, threads) if fits else None
+        return cls(model, threads, base) if is_dense(model) else None
 
     def __call__(
         self,
@@ -68,7 +67,7 @@ class CpuTrunk:
         views = views or [AttentionView([], 0, len(rows), None) for _ in self._layers]
         lengths = [len(row) for row in rows]
         places = np.concatenate([np.arange(length) for length in lengths])
-        rotation = _rotation(
+        rotation = rotation_of(
             self._body.layers[0].self_attn.rope, views[0].offset, max(lengths), self._layers[0].d
         )
         hidden = self._embeddings[np.fromiter(itertools.chain(*rows), np.intp)]
@@ -209,55 +208,20 @@ def _spans(lengths: Sequence[int], start: int, end: int) -> list[Span]:
     ]
 
 
-def _plain(part: Any) -> bool:
-    """Whether a module holds nothing, or is of a known type and in float32: no adapter, no quantisation."""
-    held = [value for name, value in part.items() if isinstance(value, mx.array) and name[0] != "_"]
-    return all(
-        type(part) in (nn.Linear, nn.Embedding, nn.RMSNorm) and array.dtype == mx.float32 for array in held
-    )
-
-
-def _turns_halves(attention: Any) -> bool:
-    """Whether all of a head is turned, half by half."""
-    rope, d = attention.rope, attention.k_proj.weight.shape[0] // attention.n_kv_heads
-    return getattr(rope, "dims", None) == d and getattr(rope, "traditional", None) is False
-
-
-def _rotation(rope: Any, offset: int, width: int, d: int) -> Rotation:
-    """A model's own rotation, read from what it makes of points at angle 0."""
-    half = d // 2
-    points = mx.concatenate([mx.ones((1, 1, width, half)), mx.zeros((1, 1, width, half))], axis=-1)
-    turned = np.array(rope(points, offset=offset))[0, 0]
-    cosines, sines = turned[:, :half], turned[:, half:]
-    return Rotation(np.concatenate([cosines, cosines], axis=1), np.concatenate([-sines, sines], axis=1))
-
-
 def _layer(layer: Any) -> _Layer:
     attention, mlp = layer.self_attn, layer.mlp
-    keys = _linear(attention.k_proj)
+    keys = linear_of(attention.k_proj)
     return _Layer(
-        before_attention=_norm(layer.input_layernorm),
-        queries=_linear(attention.q_proj),
+        before_attention=norm_of(layer.input_layernorm),
+        queries=linear_of(attention.q_proj),
         keys=keys,
-        values=_linear(attention.v_proj),
-        query_norm=_norm(attention.q_norm) if "q_norm" in attention else None,
-        key_norm=_norm(attention.k_norm) if "k_norm" in attention else None,
-        output=_linear(attention.o_proj),
-        before_mlp=_norm(layer.post_attention_layernorm),
-        mlp=Mlp(_linear(mlp.gate_proj), _linear(mlp.up_proj), _linear(mlp.down_proj)),
+        values=linear_of(attention.v_proj),
+        query_norm=norm_of(attention.q_norm) if "q_norm" in attention else None,
+        key_norm=norm_of(attention.k_norm) if "k_norm" in attention else None,
+        output=linear_of(attention.o_proj),
+        before_mlp=norm_of(layer.post_attention_layernorm),
+        mlp=Mlp(linear_of(mlp.gate_proj), linear_of(mlp.up_proj), linear_of(mlp.down_proj)),
         key_heads=attention.n_kv_heads,
         d=keys.weight.shape[1] // attention.n_kv_heads,
         scale=attention.scale,
     )
-
-
-def _linear(linear: Any) -> Linear:
-    """The layer's weight turned over, which the layer itself then shares."""
-    turned = mx.contiguous(linear.weight.T)
-    mx.eval(turned)
-    linear.weight = turned.T
-    return Linear(np.asarray(turned), np.asarray(linear.bias) if "bias" in linear else None)
-
-
-def _norm(norm: Any) -> RmsNorm:
-    return RmsNorm(np.asarray(norm.weight), norm.eps)

@@ -41,17 +41,20 @@ class Head:
     reproduce the model to the last bit, as when it scales or caps its logits.
     """
 
-    def __init__(self, model: nn.Module, probe: Sequence[int], threads: int = 1) -> None:
+    def __init__(
+        self, model: nn.Module, probe: Sequence[int], threads: int = 1, base: CpuTrunk | None = None
+    ) -> None:
         """Find the path; `probe` are a few token ids to run the self-check on.
 
-        `threads` are those of a CPU that run a forward.
+        `threads` are those of a CPU that run a forward; `base` is what runs the model without its
+        adapter.
         """
         self.stock = Stock(model, probe)
-        self._cpu_trunk: CpuTrunk | None = None
+        self.cpu_trunk: CpuTrunk | None = None
         if self.stock.split:
-            faster = CpuTrunk.of(model, threads)
+            faster = CpuTrunk.of(model, threads, base)
             if faster is not None and _close(faster, self.stock.trunk, probe):
-                self._cpu_trunk = faster
+                self.cpu_trunk = faster
 
     @property
     def path(self) -> str:
@@ -61,12 +64,12 @@ class Head:
     @property
     def runs_on(self) -> str:
         """The type of what runs over prefixes, for the log."""
-        return type(self._cpu_trunk or self.stock.trunk).__name__
+        return type(self.cpu_trunk or self.stock.trunk).__name__
 
     @property
     def pads(self) -> bool:
         """Whether a forward computes all rows up to the longest."""
-        return self._cpu_trunk is None
+        return self.cpu_trunk is None
 
     def forward(
         self,
@@ -89,8 +92,8 @@ class Head:
         """
         if at is None:
             at = [(row, len(tokens) - 1) for row, tokens in enumerate(rows)]
-        if self._cpu_trunk is not None and all(isinstance(cache, AttentionView) for cache in caches):
-            return self._cpu_trunk(rows, caches, at)
+        if self.cpu_trunk is not None and all(isinstance(cache, AttentionView) for cache in caches):
+            return self.cpu_trunk(rows, caches, at)
         width = max(len(row) for row in rows)
         padded = [[*row, *itertools.repeat(0, width - len(row))] for row in rows]
         output = self.stock.trunk(mx.array(padded), cache=list(caches))

@@ -1,12 +1,15 @@
-"""A request on its way through the engine: its turns, what it has found, and what it has taken."""
+"""A request on its way through the engine: what it asks, its turns, what it found and what that took."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from dicast_server.decisions.passes import Pass, Scores
 
 Result = TypeVar("Result")
+Result_co = TypeVar("Result_co", covariant=True)
 Returned = TypeVar("Returned")
 
 Turns: TypeAlias = Generator[Sequence[Result], None, Returned]
@@ -14,6 +17,23 @@ Turns: TypeAlias = Generator[Sequence[Result], None, Returned]
 
 Steps: TypeAlias = Turns[Result, Sequence[Result]]
 """A request being run, one forward a step: what each forward gave, the last one by its return."""
+
+
+class Rounds(Protocol[Result_co]):
+    """What the engine sees of a decision: rounds of passes that want scores."""
+
+    def next_round(self) -> Sequence[Pass]:
+        """The passes to read next; empty when there are none."""
+
+    def receive(self, index: int, scores: Scores) -> Sequence[Result_co]:
+        """Take the scores of one pass; the results that they complete, if any."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Whether a prefix is in the store now; `reason` says why not, and is empty where it is."""
+
+    reason: str = ""
 
 
 @dataclass(slots=True)

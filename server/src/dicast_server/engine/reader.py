@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
 import mlx.core as mx
 from mlx import nn
@@ -13,12 +13,13 @@ from mlx import nn
 from dicast_server.decisions.passes import Pass, Scores
 from dicast_server.engine.candidates import read_candidates
 from dicast_server.engine.costs import Costs
+from dicast_server.engine.cpu_trunk import CpuTrunk
 from dicast_server.engine.footprint import Footprint, WholeForward
 from dicast_server.engine.head import Head
 from dicast_server.engine.independent import read_independently
 from dicast_server.engine.kept import ScoreCache
 from dicast_server.engine.prefix import Prefix, SharedPrefix, empty_prefix, opaque_prefix
-from dicast_server.engine.progress import Progress, Result, Steps, Tally, Turns, alone
+from dicast_server.engine.progress import Kept, Progress, Result, Rounds, Steps, Tally, Turns, alone
 from dicast_server.engine.selftest import tails_agree
 from dicast_server.engine.store import PrefixStore
 from dicast_server.engine.tails import Receive, Tails, read_prefix
@@ -47,18 +48,6 @@ beyond it hardly less.
 COPY_BYTES = 512 * 1024 * 1024
 """The most bytes that one layer's copies for the rows of a forward may take, unless told otherwise."""
 
-Result_co = TypeVar("Result_co", covariant=True)
-
-
-class Rounds(Protocol[Result_co]):
-    """What the engine sees of a decision: rounds of passes that want scores."""
-
-    def next_round(self) -> Sequence[Pass]:
-        """The passes to read next; empty when there are none."""
-
-    def receive(self, index: int, scores: Scores) -> Sequence[Result_co]:
-        """Take the scores of one pass; the results that they complete, if any."""
-
 
 @dataclass(frozen=True, slots=True)
 class Work(Generic[Result]):
@@ -73,6 +62,7 @@ class Work(Generic[Result]):
             anything.
         salt: sets what is kept of this request apart: whoever gives another one finds none of it.
         nbytes: what the request takes in memory while it is read.
+        through: the number of the reader that reads it, 0 for the base's.
     """
 
     prefixes: tuple[tuple[int, ...], ...]
@@ -81,35 +71,33 @@ class Work(Generic[Result]):
     independent: bool = False
     salt: bytes = b""
     nbytes: int = 0
+    through: int = 0
 
     def start(self, reader: Reader, tally: Tally) -> Steps[Result]:
         """The request's steps."""
-        return reader.read(self, tally)
+        return reader.beside(self.through).read(self, tally)
 
 
 @dataclass(frozen=True, slots=True)
 class Prewarming:
-    """A request to read a prefix and to hold it in the store for `hold_s` seconds."""
+    """A request to read a prefix and to hold it in the store for `hold_s` seconds; see `Work`."""
 
     prefix: tuple[int, ...]
     salt: bytes
     hold_s: float
     nbytes: int = 0
+    through: int = 0
 
     def start(self, reader: Reader, tally: Tally) -> Steps[Kept]:
         """The request's steps."""
-        return reader.prewarm(self, tally)
-
-
-@dataclass(frozen=True, slots=True)
-class Kept:
-    """Whether a prefix is in the store now; `reason` says why not, and is empty where it is."""
-
-    reason: str = ""
+        return reader.beside(self.through).prewarm(self, tally)
 
 
 class Reader:
-    """Owns a model's forwards and the prefixes that are kept. Everything here runs on the engine thread."""
+    """Owns a model's forwards and the prefixes that are kept. Everything here runs on the engine thread.
+
+    The base's reader has those of its adapters beside it, by number. They share its store.
+    """
 
     def __init__(
         self,
@@ -121,18 +109,23 @@ class Reader:
         threads: int = 1,
         costs: Costs | None = None,
         copy_bytes: int = COPY_BYTES,
+        head: Head | None = None,
+        number: int = 0,
     ) -> None:
         """Check the head's path and the views on `probe`, a few token ids of labels.
 
         `threads` are those of a CPU that run a forward; tails are grouped by `costs`, by default those that
         come with dicast for the device. The copies that a layer makes of a prefix for the rows of a forward
-        take at most `copy_bytes`.
+        take at most `copy_bytes`. `head` is that of the model where it has been found already, and
+        `number` tells apart what is kept by whom.
 
         Raises:
             ValueError: tails give something else than full forwards, whichever way they are run.
         """
         self.forward_tokens = forward_tokens
-        self.head = Head(model, probe, threads)
+        self.number = number
+        self.head = head or Head(model, probe, threads)
+        self._cpu_trunk: CpuTrunk | None = self.head.cpu_trunk
         self._stock = self.head.stock
         ways = [empty_prefix(model), opaque_prefix(model)]
         agreeing = (way for way in ways if tails_agree(self.head, way, probe, forward_tokens))
@@ -148,6 +141,8 @@ class Reader:
         self._cost = functools.cache(self.costs.of)
         self.store = store or PrefixStore(0, lambda: 0.0)
         self._scores = ScoreCache()
+        self._probe, self._threads = probe, threads
+        self._adapted: dict[int, Reader] = {}
 
     @property
     def whole_forward(self) -> WholeForward:
@@ -158,6 +153,40 @@ class Reader:
     def shares_forwards(self) -> bool:
         """Whether several tails can run in one forward."""
         return self.empty.shares_forwards
+
+    def beside(self, number: int) -> Reader:
+        """The reader of a number: this one, or that of an adapter.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return self if number == self.number else self._adapted[number]
+
+    def adapt(self, model: nn.Module, number: int) -> Turns[Result, Reader]:
+        """Have a reader of the same model with an adapter beside this one; others take turns meanwhile.
+
+        Raises as the constructor does.
+        """
+        head = Head(model, self._probe, self._threads, self._cpu_trunk)
+        yield ()
+        made = self._adapted[number] = Reader(
+            model,
+            self._probe,
+            self.forward_tokens,
+            self.store,
+            threads=self._threads,
+            costs=self.costs,
+            copy_bytes=self._copy_bytes,
+            head=head,
+            number=number,
+        )
+        return made
+
+    def drop(self, number: int) -> None:
+        """Forget an adapter's reader and what it has kept. No request may be left that it reads."""
+        self._adapted.pop(number, None)
+        self.store.forget(number)
+        mx.clear_cache()
 
     def read(self, work: Work[Result], tally: Tally) -> Steps[Result]:
         """Run a request: the results that each forward completed."""
@@ -182,7 +211,7 @@ class Reader:
 
     def prewarm(self, work: Prewarming, tally: Tally) -> Steps[Kept]:
         """Read a prefix and hold it in the store; ends with what came of it."""
-        chain = self.store.chain(work.salt)
+        chain = self.store.chain(work.salt, self.number)
         progress: Progress[Kept] = Progress(tally)
         prefix = yield from read_prefix(self._tails(progress), self.empty, work.prefix, chain)
         chain.hold(work.hold_s)
@@ -217,7 +246,7 @@ class Reader:
                 behind[prefix].append(pass_)
         for tokens, together in behind.items():
             if together and tokens not in prefixes:
-                chain = self.store.chain(work.salt)
+                chain = self.store.chain(work.salt, self.number)
                 prefixes[tokens] = yield from read_prefix(tails, self.empty, tokens, chain)
             if together:
                 yield from _read_behind(tails, prefixes[tokens], together, work.isolated, receive)

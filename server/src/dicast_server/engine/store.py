@@ -17,6 +17,7 @@ class _Node:
 
     key: bytes
     chunk: Chunk
+    reader: int
     held_until: float = 0.0
 
 
@@ -56,9 +57,14 @@ class PrefixStore:
         """A snapshot."""
         return StoreCounters(self._nbytes, self._hits, self._misses, self._kept, self._evicted)
 
-    def chain(self, salt: bytes) -> Chain:
-        """A walk along a prefix, from its first token on."""
-        return Chain(self, salt)
+    def chain(self, salt: bytes, reader: int = 0) -> Chain:
+        """A walk along a prefix, from its first token on; `reader` is the number of whoever reads it."""
+        return Chain(self, salt, reader)
+
+    def forget(self, reader: int) -> None:
+        """Let go of all that a reader has kept, held or not."""
+        for node in [node for node in self._nodes.values() if node.reader == reader]:
+            self._drop(node)
 
     def get(self, key: bytes) -> _Node | None:
         """The node of a key."""
@@ -73,7 +79,7 @@ class PrefixStore:
         """Whether a node has not been evicted."""
         return self._nodes.get(node.key) is node
 
-    def put(self, key: bytes, chunk: Chunk, own: Sequence[_Node]) -> _Node | str:
+    def put(self, key: bytes, chunk: Chunk, own: Sequence[_Node], reader: int) -> _Node | str:
         """Keep a chunk behind `own`, its chain, which makes no room for it. A text says why not."""
         if chunk.nbytes > self.budget_bytes:
             return f"one of its chunks takes {chunk.nbytes} bytes and the store has {self.budget_bytes}"
@@ -89,13 +95,16 @@ class PrefixStore:
         for node in evictable:
             if self._nbytes + chunk.nbytes <= self.budget_bytes:
                 break
-            del self._nodes[node.key]
-            self._nbytes -= node.chunk.nbytes
+            self._drop(node)
             self._evicted += 1
-        node = self._nodes[key] = _Node(key, chunk)
+        node = self._nodes[key] = _Node(key, chunk, reader)
         self._nbytes += chunk.nbytes
         self._kept += 1
         return node
+
+    def _drop(self, node: _Node) -> None:
+        del self._nodes[node.key]
+        self._nbytes -= node.chunk.nbytes
 
     def touch(self, chain: Sequence[_Node]) -> None:
         """Count a chain as used now."""
@@ -116,8 +125,9 @@ class Chain:
     the work. `reason` says why a part of the prefix is not kept, and is empty while all of it is.
     """
 
-    def __init__(self, store: PrefixStore, salt: bytes) -> None:
+    def __init__(self, store: PrefixStore, salt: bytes, reader: int) -> None:
         self._store = store
+        self._reader = reader
         self._key = salt
         self._nodes: list[_Node] = []
         self.reason = ""
@@ -138,7 +148,7 @@ class Chain:
         if self._nodes and not self._store.holds(self._nodes[-1]):
             self.reason = "its beginning was evicted while it was read"
             return
-        put = self._store.put(self._key, chunk, self._nodes)
+        put = self._store.put(self._key, chunk, self._nodes, self._reader)
         if isinstance(put, str):
             self.reason = put
         else:

@@ -49,10 +49,11 @@ class GrpcSource:
             SourceLost: nothing answers there, or not in this way.
         """
         try:
-            model = await ready_model(client, wait_s, told)
+            model = await ready_model(client, asking.model, wait_s, told)
             decision = await client.decide(
                 "The door is open.",
                 {"open": dicast.Predicate("Is the door open?")},
+                model=asking.model,
                 options=_options(asking, "basic"),
             )
         except DicastError as error:
@@ -73,6 +74,7 @@ class GrpcSource:
             decision = await self.client.decide(
                 for_client(questions[0].state),
                 [to_client(each.question) for each in questions],
+                model=self.asking.model,
                 options=_options(self.asking, "full"),
             )
         except (dicast.InvalidRequest, dicast.DeadlineExceeded) as error:

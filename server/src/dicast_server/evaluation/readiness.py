@@ -18,15 +18,15 @@ PAUSE_S = 0.5
 class Described(Protocol):
     """What tells of its model: a client of a server."""
 
-    async def model(self) -> Model:
-        """The model, ready or not. Raises DicastError."""
+    async def model(self, name: str = "", /) -> Model:
+        """The model of a name, ready or not; by default the default one. Raises DicastError."""
         ...
 
 
 async def ready_model(
-    client: Described, wait_s: float, told: Callable[[str], object], pause_s: float = PAUSE_S
+    client: Described, name: str, wait_s: float, told: Callable[[str], object], pause_s: float = PAUSE_S
 ) -> Model:
-    """The model once it is ready, after `wait_s` seconds at most; `told` hears what is waited for.
+    """The model of a name once it is ready, after `wait_s` seconds at most; `told` hears what is waited for.
 
     Raises:
         SourceLost: it is refused, or not ready in time; nothing listens for UNREACHABLE_S seconds.
@@ -36,7 +36,7 @@ async def ready_model(
     begun = now()
     while True:
         try:
-            model = await client.model()
+            model = await client.model(name)
         except Unavailable as error:
             # With a reason it is the server's own word, and more than that it is not there yet.
             if error.reason:

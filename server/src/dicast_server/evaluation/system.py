@@ -24,10 +24,11 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """How questions are asked. A readout of None is the profile's."""
+    """How questions are asked. A readout of None is the profile's, an empty model the server's default."""
 
     readout: Readout | None = None
     orders: int = 1
+    model: str = ""
 
 
 def key_of(model: Model, read: Diagnostics, asking: Asking, known: Known | None, questions: str = "") -> Key:
@@ -44,7 +45,7 @@ def key_of(model: Model, read: Diagnostics, asking: Asking, known: Known | None,
     # Slope and clamp are those of letters; a temperature is everybody's.
     letters = read.readout == LETTERS
     return Key(
-        model=model.id,
+        model=model.id if model.adapter is None else model.adapter.base,
         weights_hash=weights_hash,
         quantization=model.quantization,
         template_hash=model.profile.template_hash,
@@ -59,6 +60,7 @@ def key_of(model: Model, read: Diagnostics, asking: Asking, known: Known | None,
         ),
         prompt_version=read.prompt_version,
         questions_sha256=questions,
+        adapter=model.adapter.hash if model.adapter is not None else "",
     )
 
 
@@ -80,6 +82,14 @@ def _given(readout: Readout | None, profile: Profile) -> dict[str, Any]:
 
 def _named(model: Model, told: Key | None) -> Profile:
     """The profile of a server that runs elsewhere: one with a name, else what can be told of it."""
+    if model.adapter is not None:
+        return Profile(
+            model.profile.name,
+            OptionStyle(model.adapter.style),
+            STOCK.wording,
+            readout=model.adapter.readout,
+            correct_prior=json.loads(model.adapter.settings).get("correct_prior") is True,
+        )
     if (found := PROFILES.get(model.profile.name)) is not None:
         return found
     temperature = model.calibration.temperature if model.calibration.source == "profile" else None

@@ -51,13 +51,14 @@ class Calibrated:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A model under a profile, as far as a calibration is keyed by it."""
+    """A model under a profile, as far as a calibration is keyed by it; `adapter` is the hash of its own."""
 
     model: str
     weights_hash: str
     quantization: str
     template_hash: str
     profile: Profile
+    adapter: str = ""
 
     def key(
         self,
@@ -91,6 +92,7 @@ class Reading:
                 profile.predicate_clamp if letters else 0.0,
             ),
             prompt_version=opened.prompt_version,
+            adapter=self.adapter,
             questions_sha256=questions_sha256,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Sequence
 
@@ -12,7 +13,8 @@ from dicast.v1.model_service_pb2_grpc import ModelServiceServicer
 from dicast_server.service import failures
 from dicast_server.service.calibration_message import calibration_message
 from dicast_server.service.calls import Context, call
-from dicast_server.service.host import Host, Status
+from dicast_server.service.entry import Entry, Status
+from dicast_server.service.host import Host
 from dicast_server.service.keys import Callers
 from dicast_server.service.limits import Limits
 from dicast_server.service.temperatures import Temperatures
@@ -28,39 +30,65 @@ _STATUSES = {
 
 
 class Catalogue:
-    """Finds a model by id or alias. Names are compared exactly; the empty name is the default model."""
+    """Finds a model by id or alias. Names are compared exactly; the empty name is the default model.
+
+    An adapter is named by any name of the default model, a colon and its own.
+    """
 
     def __init__(self, host: Host, source: str, aliases: Sequence[str] = DEFAULT_ALIASES) -> None:
-        """One model; `source` stands for its id until it is loaded."""
+        """One model and its adapters; `source` stands for its id until it is loaded.
+
+        An alias `NAME` means the model, `NAME=ADAPTER` the model with that adapter.
+        """
         self._host = host
         self._source = source
-        self._aliases = tuple(aliases)
+        parted = [alias.partition("=") for alias in aliases]
+        self._aliases = tuple(name for name, _, adapter in parted if not adapter)
+        self._of_adapters = {name: adapter for name, _, adapter in parted if adapter}
 
     @property
-    def hosts(self) -> list[Host]:
+    def host(self) -> Host:
+        """Runs all of them."""
+        return self._host
+
+    @property
+    def entries(self) -> list[Entry]:
         """All models, the default one first."""
-        return [self._host]
+        return [self._host.base, *(self._host.adapted[name] for name in sorted(self._host.adapted))]
+
+    def aliases_of(self, entry: Entry) -> list[str]:
+        """Names that mean a model."""
+        if not entry.name:
+            return list(self._aliases)
+        return [alias for alias, adapter in self._of_adapters.items() if adapter == entry.name]
 
     @property
-    def aliases(self) -> tuple[str, ...]:
-        """Names that mean the default model."""
-        return self._aliases
-
-    def id_of(self, host: Host) -> str:
-        """A model's id; until it is loaded, the name that it is loaded by, without folders."""
-        served = host.served
+    def base_id(self) -> str:
+        """The default model's id; until it is loaded, the name that it is loaded by, without folders."""
+        served = self._host.served
         return served.model.id if served is not None else self._source.rstrip("/").rsplit("/", 1)[-1]
 
-    def find(self, name: str) -> Host:
+    def id_of(self, entry: Entry) -> str:
+        """A model's id."""
+        return f"{self.base_id}:{entry.name}" if entry.name else self.base_id
+
+    def find(self, name: str) -> Entry:
         """The model of a name.
 
         Raises:
             Failure: NOT_FOUND, with the names that there are.
         """
-        id_ = self.id_of(self._host)
-        if name in {"", id_, *self._aliases}:
-            return self._host
-        raise failures.model_not_found(name, [id_, *self._aliases])
+        bases = {"", self.base_id, *self._aliases}
+        if name in bases:
+            return self._host.base
+        adapter = self._of_adapters.get(name)
+        if adapter is None:
+            base, colon, named = name.rpartition(":")
+            adapter = named if colon and base in bases else ""
+        if adapter in self._host.adapted:
+            return self._host.adapted[adapter]
+        there = [known for entry in self.entries for known in (self.id_of(entry), *self.aliases_of(entry))]
+        raise failures.model_not_found(name, there)
 
 
 class ModelServicer(ModelServiceServicer):
@@ -77,7 +105,7 @@ class ModelServicer(ModelServiceServicer):
         """List the models, the default one first."""
         async with call(context, "ListModels", None, logging.DEBUG):
             self._callers.tenant(context)
-            return pb.ListModelsResponse(models=[self._describe(host) for host in self._catalogue.hosts])
+            return pb.ListModelsResponse(models=[self._describe(entry) for entry in self._catalogue.entries])
         raise AssertionError("unreachable: the call was aborted")
 
     async def GetModel(  # noqa: N802
@@ -89,21 +117,21 @@ class ModelServicer(ModelServiceServicer):
             return pb.GetModelResponse(model=self._describe(self._catalogue.find(request.name)))
         raise AssertionError("unreachable: the call was aborted")
 
-    def _describe(self, host: Host) -> pb.Model:
+    def _describe(self, entry: Entry) -> pb.Model:
         model = pb.Model(
-            id=self._catalogue.id_of(host),
-            aliases=self._catalogue.aliases,
-            status=_STATUSES[host.status],
-            status_message=host.status_message,
-            question_types=list(host.registry.types),
-            readouts=host.readouts(),
-            limits=self._limits_message(host),
+            id=self._catalogue.id_of(entry),
+            aliases=self._catalogue.aliases_of(entry),
+            status=_STATUSES[entry.status],
+            status_message=entry.status_message,
+            question_types=list(entry.registry.types),
+            readouts=entry.readouts(),
+            limits=self._limits_message(entry),
         )
-        if host.ready_since is not None:
+        if entry.ready_since is not None:
             loaded_at = timestamp_pb2.Timestamp()
-            loaded_at.FromNanoseconds(int(host.ready_since * 1e9))
+            loaded_at.FromNanoseconds(int(entry.ready_since * 1e9))
             model.loaded_at.CopyFrom(loaded_at)
-        if (check := host.self_check) is not None:
+        if (check := entry.self_check) is not None:
             model.self_check.CopyFrom(
                 pb.SelfCheck(
                     option_mass=check.option_mass,
@@ -112,11 +140,13 @@ class ModelServicer(ModelServiceServicer):
                     predicate_direction=check.predicate_direction,
                 )
             )
-        self._add_loaded(model, host)
+        if entry.name:
+            model.adapter.CopyFrom(_adapter_message(entry, self._catalogue.base_id))
+        self._add_loaded(model, entry)
         return model
 
-    def _add_loaded(self, model: pb.Model, host: Host) -> None:
-        if (served := host.served) is None:
+    def _add_loaded(self, model: pb.Model, entry: Entry) -> None:
+        if (served := entry.served) is None:
             return
         model.family = served.model.family
         model.description = f"{served.model.source}: {served.model.frame.description}"
@@ -125,13 +155,13 @@ class ModelServicer(ModelServiceServicer):
         model.profile.CopyFrom(
             pb.Profile(
                 name=served.profile.name,
-                prompt_version=host.prompt_version,
+                prompt_version=entry.prompt_version,
                 template_hash=served.model.frame.fingerprint,
                 forward_tokens=served.machinery.forward_tokens,
             )
         )
-        temperatures = host.temperatures or Temperatures(served.profile)
-        model.calibration.CopyFrom(calibration_message(temperatures, host.wanted))
+        temperatures = entry.temperatures or Temperatures(served.profile)
+        model.calibration.CopyFrom(calibration_message(temperatures, entry.wanted))
         store = served.reader.store
         counters = store.counters
         model.store.CopyFrom(
@@ -156,8 +186,8 @@ class ModelServicer(ModelServiceServicer):
             )
         )
 
-    def _limits_message(self, host: Host) -> pb.Limits:
-        limits, served = self._limits, host.served
+    def _limits_message(self, entry: Entry) -> pb.Limits:
+        limits, served = self._limits, entry.served
         return pb.Limits(
             context_tokens=served.context if served is not None else 0,
             questions=limits.questions,
@@ -170,3 +200,15 @@ class ModelServicer(ModelServiceServicer):
             passes=limits.passes,
             whole_tokens=served.memory.longest_whole(served.context) if served is not None else 0,
         )
+
+
+def _adapter_message(entry: Entry, base: str) -> pb.Adapter:
+    message = pb.Adapter(name=entry.name, base=base)
+    if (adapter := entry.adapter) is not None:
+        message.hash = adapter.weights_sha256
+        message.rank, message.modules = adapter.rank, len(adapter.modules)
+        message.readout, message.style = adapter.tuned_for.readout, adapter.tuned_for.style.value
+        message.settings = json.dumps(adapter.tuned_for.settings, ensure_ascii=False)
+        message.verdict, message.data_hash = adapter.training.verdict, adapter.data_sha256
+        message.made_at.FromDatetime(adapter.made)
+    return message

@@ -18,6 +18,7 @@ from dicast_server.engine.reader import Kept, Prewarming, Tally, Work
 from dicast_server.service import failures
 from dicast_server.service.calls import Call, Context, Deadlines, as_failure, call
 from dicast_server.service.catalogue import Catalogue
+from dicast_server.service.entry import Entry
 from dicast_server.service.failures import Violation
 from dicast_server.service.host import Host
 from dicast_server.service.keys import Callers
@@ -37,6 +38,7 @@ class DecisionServicer(DecisionServiceServicer):
 
     def __init__(self, catalogue: Catalogue, limits: Limits, deadlines: Deadlines, callers: Callers) -> None:
         self._catalogue = catalogue
+        self._host = catalogue.host
         self._limits = limits
         self._deadlines = deadlines
         self._callers = callers
@@ -85,21 +87,21 @@ class DecisionServicer(DecisionServiceServicer):
         response = service_pb.PrewarmResponse()
         async with call(context, "Prewarm", self._deadlines.of(context)) as this:
             tenant = self._callers.tenant(context)
-            host = self._catalogue.find(request.model)
-            planner = host.planner()
+            entry = self._catalogue.find(request.model)
+            planner = self._host.planner(entry)
 
             def plan() -> Prewarming:
                 state, hold_s = read_prewarm(request, self._limits)
                 return planner.prewarm(state, hold_s, request.cache_salt, tenant)
 
-            async with _work(host, plan) as results:
+            async with _work(self._host, entry, plan) as results:
                 async for result in results:
                     if isinstance(result, Kept):
                         response.kept, response.reason = not result.reason, result.reason
                     else:
                         response.prefix_tokens = result.input_tokens
                         response.cached_tokens = result.cached_tokens
-            response.model = self._catalogue.id_of(host)
+            response.model = self._catalogue.id_of(entry)
             response.request_id = this.request_id
         return response
 
@@ -158,21 +160,21 @@ class DecisionServicer(DecisionServiceServicer):
         """One request's answers as they are read, then its summary."""
         if request.end_user:
             log.info("%s is for end user %.64r", this.request_id, request.end_user)
-        host = self._catalogue.find(request.model)
-        planner = host.planner()
+        entry = self._catalogue.find(request.model)
+        planner = self._host.planner(entry)
 
         def plan() -> Work[Answer]:
             return planner.plan(read_request(request, self._limits, planner.registry), tenant)
 
-        async with _work(host, plan) as results:
-            served = host.served
+        async with _work(self._host, entry, plan) as results:
+            served = entry.served
             assert served is not None
             async for result in results:
                 if isinstance(result, Answer):
                     yield answer_message(result, request.options.detail, served.machinery.head_path)
                 else:
                     yield pb.DecideSummary(
-                        model=served.model.id,
+                        model=served.id,
                         usage=usage_message(result),
                         request_id=this.request_id,
                         elapsed=this.elapsed(),
@@ -185,14 +187,14 @@ def _cancel(task: asyncio.Task[None], _: object) -> None:
 
 @asynccontextmanager
 async def _work(
-    host: Host, plan: Callable[[], Startable[Result_co]]
+    host: Host, entry: Entry, plan: Callable[[], Startable[Result_co]]
 ) -> AsyncIterator[AsyncGenerator[Result_co | Tally]]:
     """Plan a request and run it: what the engine finds, then the tally.
 
     Its place among those in flight is free again as soon as the engine is done, however slowly its
     caller reads.
     """
-    slot = host.admit()
+    slot = host.admit(entry)
     try:
         work = await host.plan(plan)
         async with aclosing(run(host.engine, work, slot.release)) as results:

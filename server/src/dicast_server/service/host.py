@@ -1,42 +1,32 @@
-"""The served model: loaded on the engine thread, checked, then ready, refused or dead."""
+"""The engine and what it serves: a model that is loaded and checked at the start, and its adapters."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 import logging
-import time
 from collections.abc import Callable
-from dataclasses import replace
-from enum import Enum
+from functools import partial
 from typing import TypeVar
 
-from dicast_server.calibration.document import Key
-from dicast_server.calibration.file import OtherSystem
 from dicast_server.engine.reader import Reader
 from dicast_server.engine.thread import Engine
 from dicast_server.models import ModelRefused
 from dicast_server.profiling.comparison import LEAST_OPTION_MASS
 from dicast_server.service import failures
-from dicast_server.service.calibrating import CalibrationSource, NotCalibratedError
+from dicast_server.service.calibrating import CalibrationSource
+from dicast_server.service.entry import Entry, Status
 from dicast_server.service.loading import Served
 from dicast_server.service.planning import Planner
 from dicast_server.service.registry import Registry
-from dicast_server.service.selfcheck import SelfCheck, check, refusal
-from dicast_server.service.temperatures import Temperatures
+from dicast_server.service.starting import Starting
+
+__all__ = ["Host", "Slot", "Status"]
 
 log = logging.getLogger(__name__)
 
 Planned = TypeVar("Planned")
 _PLANS_AT_ONCE = 2
-
-
-class Status(Enum):
-    """Whether a model can answer."""
-
-    STARTING = "starting"
-    READY = "ready"
-    REFUSED = "refused"
 
 
 class Slot:
@@ -48,12 +38,15 @@ class Slot:
     def release(self) -> None:
         """Give the place back; what comes again does nothing."""
         if self._leave is not None:
-            self._leave()
-            self._leave = None
+            leave, self._leave = self._leave, None
+            leave()
 
 
 class Host:
-    """Owns the engine and the model that it serves, and lets in as many requests as may wait."""
+    """Owns the engine and the model that it serves, and lets in as many requests as may wait.
+
+    `base` is the model, `adapted` are its adapters by their names. Only the event loop changes them.
+    """
 
     def __init__(
         self,
@@ -70,18 +63,15 @@ class Host:
         What is read at once takes at most `work_bytes`. Without a `calibration` nothing is fitted.
         """
         self._load = load
-        self._calibration = calibration or CalibrationSource()
+        self.calibration = calibration or CalibrationSource()
         self.registry = registry
         self._engine = Engine(self._load_reader, memory_bytes=work_bytes)
+        self.starting = Starting(self._engine, least_option_mass)
         self._in_flight = 0
         self._most_in_flight = in_flight
-        self._least_option_mass = least_option_mass
-        self._served: Served | None = None
-        self._planner: Planner | None = None
-        self.status = Status.STARTING
-        self.status_message = ""
-        self.self_check: SelfCheck | None = None
-        self.ready_since: float | None = None
+        self.base = Entry(registry)
+        self.adapted: dict[str, Entry] = {}
+        self._loaded: Served | None = None
         self.draining = False
         self.engine_died = asyncio.Event()
         self._planning = asyncio.Semaphore(_PLANS_AT_ONCE)
@@ -103,70 +93,63 @@ class Host:
         error = await started
         if error is not None:
             if isinstance(error, ModelRefused):
-                self._refuse(str(error))
+                self.base.refuse(str(error))
             else:
                 log.error("the model could not be loaded", exc_info=error)
-                self._refuse("the model could not be loaded; the server's log says why")
+                self.base.refuse("the model could not be loaded; the server's log says why")
             return
+        rendered = self.loaded
+        ways = itertools.chain([rendered], rendered.openings())
         try:
-            passed = await self._check()
+            passed = await self.starting.start(self.base, ways, self.calibration)
         except Exception:
             log.exception("the self-check failed")
-            self._refuse("its self-check failed; the server's log says why")
+            self.base.refuse("its self-check failed; the server's log says why")
             return
-        if passed is not None and await self._calibrate(*passed):
-            self._be_ready(passed[0])
+        if passed and (served := self.served) is not None:
+            self._be_ready(served)
+
+    @property
+    def loaded(self) -> Served:
+        """The model as it was loaded, with the template's own opening of the reply."""
+        assert self._loaded is not None
+        return self._loaded
 
     @property
     def served(self) -> Served | None:
         """The model, once it is loaded; it may still be refused."""
-        return self._served
+        return self.base.served
+
+    @property
+    def status(self) -> Status:
+        """Whether the model can answer."""
+        return self.base.status
+
+    @property
+    def status_message(self) -> str:
+        """Why it cannot, or what is wrong though it can."""
+        return self.base.status_message
 
     @property
     def engine(self) -> Engine:
         """The engine thread."""
         return self._engine
 
-    def planner(self) -> Planner:
-        """The planner of a model that is ready.
+    def planner(self, entry: Entry | None = None) -> Planner:
+        """The planner of a model that is ready, by default of the base.
 
         Raises:
             Failure: UNAVAILABLE where it is not.
         """
         if self.draining:
             raise failures.draining()
-        if self.status is Status.STARTING:
-            raise failures.starting(self.status_message)
-        if self.status is Status.REFUSED or self._planner is None:
-            raise failures.model_unavailable(f"the model is not served: {self.status_message}")
+        planner = (entry or self.base).planner()
         if not self._engine.alive:
             raise failures.model_unavailable("the engine has stopped; this server answers no more")
-        return self._planner
+        return planner
 
-    def readouts(self) -> list[str]:
-        """The names of all readouts, that of a question whose request names none first."""
-        default = self._served.profile.readout if self._served is not None else ""
-        return sorted(self.registry.readouts, key=lambda name: name != default)
-
-    @property
-    def prompt_version(self) -> str:
-        """The version of the prompts of that readout; empty until the model is loaded."""
-        return self._planner.prompt_version if self._planner is not None else ""
-
-    @property
-    def temperatures(self) -> Temperatures | None:
-        """What divides scores, once the model is loaded."""
-        return self._planner.temperatures if self._planner is not None else None
-
-    @property
-    def wanted(self) -> Key | None:
-        """What a calibration of the model is to be made for, once it is loaded and its check passed."""
-        if self.ready_since is None or self._served is None or self._planner is None:
-            return None
-        return self._served.reading.default_key(self.registry.readouts)
-
-    def admit(self) -> Slot:
-        """Count a request in flight, from before it is planned until the engine is done with it.
+    def admit(self, entry: Entry | None = None) -> Slot:
+        """Count a request of a model in flight, from before it is planned until the engine is done with it.
 
         Raises:
             Failure: RESOURCE_EXHAUSTED where as many are in flight as may.
@@ -175,7 +158,9 @@ class Host:
             raise failures.overloaded(self._in_flight)
         self._in_flight += 1
         self._idle.clear()
-        return Slot(self._leave)
+        entry = entry or self.base
+        entry.enter()
+        return Slot(partial(self._leave, entry))
 
     async def plan(self, plan: Callable[[], Planned]) -> Planned:
         """Read and tokenise a request beside the event loop: a long one takes seconds.
@@ -188,61 +173,23 @@ class Host:
         planned.add_done_callback(lambda _: self._planning.release())
         return await asyncio.shield(planned)
 
-    def _leave(self) -> None:
+    def _leave(self, entry: Entry) -> None:
+        entry.leave()
         self._in_flight -= 1
         if not self._in_flight:
             self._idle.set()
 
     def close(self) -> None:
         """End the engine before its next forward. One that still loads is left: it cannot be told."""
-        if self._served is not None or self.status is Status.REFUSED:
+        if self.served is not None or self.status is Status.REFUSED:
             self._engine.close()
 
     def _load_reader(self) -> Reader:
-        self._served = self._load()
-        return self._served.reader
-
-    async def _check(self) -> tuple[Served, Planner] | None:
-        """The model as it is to be served; None where it is refused."""
-        assert self._served is not None
-        try:
-            passed = await self._passed(self._served)
-        except failures.Failure as failure:
-            self._refuse(f"it cannot answer the questions of its self-check: {failure}")
-            return None
-        if passed is None:
-            return None
-        self._served, self._planner, self.self_check = passed
-        return passed[0], passed[1]
-
-    async def _calibrate(self, served: Served, planner: Planner) -> bool:
-        """Find or fit the calibration; says whether the model may be served."""
-
-        def told(done: int, of: int) -> None:
-            self.status_message = f"calibrating {done} of {of}"
-
-        calibrated, note = None, ""
-        try:
-            calibrated = await self._calibration.find(served.reading, planner, self._engine, told)
-        except OtherSystem as error:
-            self._refuse(f"the calibration does not fit: {error}")
-            return False
-        except NotCalibratedError as error:
-            note = f"it is not calibrated: {error}"
-            log.warning("model %s is served, but %s", served.model.id, note)
-        self.status_message = note
-        temperatures = Temperatures(served.profile, self._calibration.temperature, calibrated)
-        self._planner = replace(planner, temperatures=temperatures)
-        return True
+        self._loaded = self.base.served = self._load()
+        return self._loaded.reader
 
     def _be_ready(self, served: Served) -> None:
-        if self.self_check is not None and self.self_check.near_chance:
-            guesses = (
-                f"its answers look like guesses: {self.self_check.right} of {self.self_check.asked} known "
-                "answers were right at the start"
-            )
-            self.status_message = "; ".join(note for note in (guesses, self.status_message) if note)
-            log.warning("model %s is served, but %s", served.model.id, guesses)
+        self.base.be_ready(served)
         if served.context < (whole := served.model.context):
             log.warning(
                 "model %s reads %d of its %d tokens: more do not fit into --work-mib",
@@ -250,35 +197,12 @@ class Host:
                 served.context,
                 whole,
             )
-        self.status = Status.READY
-        self.ready_since = time.time()
         runs_on, device = served.reader.head.runs_on, served.machinery.device
         log.info("model %s is ready: %s on %s", served.model.id, runs_on, device)
-
-    async def _passed(self, rendered: Served) -> tuple[Served, Planner, SelfCheck] | None:
-        """The first way to begin a reply after which the model answers; refuses the model if none is."""
-        tried: list[tuple[str, SelfCheck]] = []
-        for served in itertools.chain([rendered], rendered.openings()):
-            self._planner = planner = served.planner(self.registry)
-            outcome = await check(self._engine, planner)
-            opening = served.model.frame.opening
-            name = "the template's own opening" if opening is None else opening.name
-            log.info("model %s: option mass %.3g behind %s", served.model.id, outcome.option_mass, name)
-            if outcome.reaches(self._least_option_mass):
-                return served, planner, outcome
-            tried.append((name, outcome))
-        self.self_check = tried[0][1]
-        self._refuse(refusal(tried, self._least_option_mass))
-        return None
 
     async def idle(self) -> None:
         """Wait until no request is in flight."""
         await self._idle.wait()
-
-    def _refuse(self, why: str) -> None:
-        log.error("the model is not served: %s", why)
-        self.status = Status.REFUSED
-        self.status_message = why
 
 
 def _carried(plan: Callable[[], Planned]) -> Planned:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dicast_server import blas
+from dicast_server.adapters.document import Adapter
 from dicast_server.engine.costs import Costs
 from dicast_server.engine.machinery import Machinery, machinery
 from dicast_server.engine.reader import COPY_BYTES, FORWARD_TOKENS, Reader
@@ -29,10 +30,20 @@ from dicast_server.service.temperatures import Temperatures
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """An adapter: the name that it is served under, what it is, and the number of its reader."""
+
+    name: str
+    adapter: Adapter
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Served:
     """A loaded model with all that the service knows of it.
 
-    `labels` are the letters' token ids; what is read at once may take `work_bytes`.
+    `labels` are the letters' token ids; what is read at once may take `work_bytes`. `reader` is the base's,
+    also with a `tuning`, whose own reader is beside it; the rest is as the adapter has it.
     """
 
     reader: Reader
@@ -41,6 +52,12 @@ class Served:
     profile: Profile
     labels: dict[str, int]
     work_bytes: int | None = None
+    tuning: Tuning | None = None
+
+    @property
+    def id(self) -> str:
+        """The name that answers carry."""
+        return self.model.id if self.tuning is None else f"{self.model.id}:{self.tuning.name}"
 
     @property
     def context(self) -> int:
@@ -52,13 +69,17 @@ class Served:
     def salt(self) -> bytes:
         """All of the model that decides the bits of a prefix."""
         machinery = self.machinery
-        decisive = [
+        decisive: list[str | int | float] = [
             self.model.weights_hash,
             self.model.quantization,
             self.model.frame.fingerprint,
             machinery.forward_tokens,
             machinery.costs,
         ]
+        if self.tuning is not None:
+            adapter = self.tuning.adapter
+            # The scale is not among the weights.
+            decisive += [adapter.weights_sha256, adapter.scale]
         return hashlib.sha256(json.dumps(decisive).encode()).digest()
 
     @property
@@ -71,12 +92,17 @@ class Served:
         """What a calibration is keyed by."""
         model = self.model
         return Reading(
-            model.id, model.weights_hash, model.quantization, model.frame.fingerprint, self.profile
+            model.id,
+            model.weights_hash,
+            model.quantization,
+            model.frame.fingerprint,
+            self.profile,
+            adapter=self.tuning.adapter.weights_sha256 if self.tuning is not None else "",
         )
 
     def planner(self, registry: Registry, temperatures: Temperatures | None = None) -> Planner:
         """What plans requests for the model; without `temperatures` by those of the profile."""
-        model = self.model
+        model, tuning = self.model, self.tuning
         return Planner(
             replies=Replies(model.frames.of),
             profile=self.profile,
@@ -85,8 +111,11 @@ class Served:
             salt=self.salt,
             memory=self.memory,
             temperatures=temperatures or Temperatures(self.profile),
-            model=model.id,
-            weights_hash=model.weights_hash,
+            model=self.id,
+            weights_hash=model.weights_hash
+            if tuning is None
+            else f"{model.weights_hash}:{tuning.adapter.weights_sha256}",
+            through=tuning.number if tuning is not None else 0,
         )
 
     def openings(self) -> Iterator[Served]:

@@ -36,7 +36,8 @@ class Planner:
     `replies` knows its prompts and what a reply may be in tokens. No prompt has more than `context` tokens.
     `memory` says what a request takes while it is read; `salt` names all that decides the bits of a kept
     prefix besides its tokens. `temperatures` are those of the profile, of the server and of its calibration.
-    `model` and `weights_hash` are named in the prompts' hashes.
+    `model` and `weights_hash` are named in the prompts' hashes. `through` is the number of the reader that
+    reads for it.
     """
 
     replies: Replies
@@ -48,6 +49,7 @@ class Planner:
     salt: bytes = b""
     model: str = ""
     weights_hash: str = ""
+    through: int = 0
 
     def plan(self, request: DecisionRequest, tenant: str = "") -> Work[Answer]:
         """Tokenise a request and check it. Nobody finds a prefix of another tenant or cache salt.
@@ -92,15 +94,15 @@ class Planner:
             independent=options.independent,
             salt=self._salt(tenant, options.cache_salt),
             nbytes=self._nbytes(prefixes, [*passes, *after], options.independent),
+            through=self.through,
         )
 
     def prewarm(self, state: StateContent, hold_s: float, cache_salt: str, tenant: str) -> Prewarming:
         """What reads a state for the profile's readout and holds it. Raises as `plan` does."""
         readout = self._open(None, self._content(state), {})
         (prefix,) = self._prefixes({readout.opening(None)})
-        return Prewarming(
-            prefix, self._salt(tenant, cache_salt), hold_s, self.memory.shared([len(prefix)], 0)
-        )
+        nbytes = self.memory.shared([len(prefix)], 0)
+        return Prewarming(prefix, self._salt(tenant, cache_salt), hold_s, nbytes, self.through)
 
     @property
     def default(self) -> ChosenReadout:

@@ -16,6 +16,7 @@ from grpc_reflection.v1alpha import reflection
 from dicast.v1 import decision_service_pb2, model_service_pb2
 from dicast.v1.decision_service_pb2_grpc import add_DecisionServiceServicer_to_server
 from dicast.v1.model_service_pb2_grpc import add_ModelServiceServicer_to_server
+from dicast_server.service.adapters import Adapters
 from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue, ModelServicer
 from dicast_server.service.decide import DecisionServicer
@@ -59,11 +60,17 @@ class Server:
         drain_s: float = 30.0,
         *,
         keys: Keys | None = None,
+        adapters: Adapters | None = None,
     ) -> None:
-        """`keys` are those that callers need; without them everybody may call."""
+        """`keys` are those that callers need; without them everybody may call.
+
+        `adapters` keeps those of a folder while the model is served.
+        """
         callers = Callers(keys)
         self._host = host
         self._drain_s = drain_s
+        self._adapters = adapters
+        self._watching: asyncio.Task[None] | None = None
         self._health = health.aio.HealthServicer()
         self._server = grpc.aio.server(interceptors=[MalformedMessages()], options=_options(limits))
         add_DecisionServiceServicer_to_server(
@@ -90,14 +97,22 @@ class Server:
         return port
 
     async def make_ready(self) -> Status:
-        """Load and check the model; health follows."""
+        """Load and check the model; health follows. Its adapters are loaded while it is served."""
         await self._host.start()
         if self._host.status is Status.READY:
+            if self._adapters is not None:
+                # Listed before anybody asks for one: then it starts, and is not unknown.
+                with contextlib.suppress(OSError):
+                    await self._adapters.look()
+                self._watching = asyncio.create_task(self._adapters.watch())
             await self._set_health(health_pb2.HealthCheckResponse.SERVING)
         return self._host.status
 
     async def drain(self) -> None:
         """Refuse new requests, finish those in flight for a while, end."""
+        if self._watching is not None:
+            self._watching.cancel()
+            await asyncio.gather(self._watching, return_exceptions=True)
         if self._host.engine_died.is_set():
             # Nothing can finish; what waits needs a moment to say so.
             await self._health.enter_graceful_shutdown()

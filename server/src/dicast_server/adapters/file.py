@@ -1,0 +1,169 @@
+"""An adapter on disk: a folder that is written at once, and refused with a reason where it is not whole.
+
+It holds `adapters.safetensors` and `adapter_config.json`, which mlx-lm reads too, and `dicast.json`, which
+says what the other two are. A `calibration.json` beside them is the adapter's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from dicast_server.adapters import mlx_lm_config
+from dicast_server.adapters.document import FORMAT, VERSION, Adapter, Description
+from dicast_server.adapters.errors import AdapterFileError
+
+DOCUMENT = "dicast.json"
+WEIGHTS = "adapters.safetensors"
+CONFIG = "adapter_config.json"
+CALIBRATION = "calibration.json"
+
+Found = TypeVar("Found")
+
+
+def write(folder: Path, description: Description, weights: bytes | Callable[[Path], None]) -> Adapter:
+    """Write an adapter: what was in the folder stays whole until the new one is.
+
+    Args:
+        folder: the adapter's own, whose parents are made where they are missing. A calibration that lies in
+            it was made for the adapter that goes, and goes with it.
+        description: what it is.
+        weights: the content of `adapters.safetensors`, or what writes that file where it is told to.
+
+    Raises:
+        AdapterFileError: the folder cannot be written to. What `weights` raises besides OSError is passed on.
+    """
+    # Beside the folder, because a rename is atomic within a file system alone.
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _recover(folder)
+        shutil.rmtree(temporary, ignore_errors=True)
+        temporary.mkdir()
+        if callable(weights):
+            weights(temporary / WEIGHTS)
+        else:
+            (temporary / WEIGHTS).write_bytes(weights)
+        adapter = Adapter.of(description, _sha256(temporary / WEIGHTS))
+        (temporary / CONFIG).write_text(mlx_lm_config.text_of(adapter), "utf-8")
+        (temporary / DOCUMENT).write_text(adapter.model_dump_json(indent=1) + "\n", "utf-8")
+        for name in (WEIGHTS, CONFIG, DOCUMENT):
+            _sync(temporary / name)
+        _sync(temporary)
+        _put(temporary, folder)
+    except OSError as error:
+        raise AdapterFileError(f"{folder} cannot be written: {error.strerror or error}") from error
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return adapter
+
+
+def read(folder: Path) -> Adapter:
+    """Read what an adapter is, and check that its files are the ones that it was written with.
+
+    Raises:
+        AdapterFileError: a file is missing, cut off or another one, or a later version of dicast wrote it.
+    """
+    return read_with_weights(folder)[0]
+
+
+def read_with_weights(folder: Path) -> tuple[Adapter, bytes]:
+    """The same, and the content of `adapters.safetensors`, of which the hash was taken. Raises as `read`."""
+    adapter = _document(folder)
+    for name in (WEIGHTS, CONFIG):
+        if not (folder / name).is_file():
+            raise AdapterFileError(f"the adapter {folder.name} is not whole: it has no {name}")
+    weights = _guarded((folder / WEIGHTS).read_bytes, folder, WEIGHTS)
+    found = hashlib.sha256(weights).hexdigest()
+    if found != adapter.weights_sha256:
+        raise AdapterFileError(
+            f"the {WEIGHTS} of the adapter {folder.name} is cut off or not its own: its SHA-256 is {found}, "
+            f"and {DOCUMENT} names {adapter.weights_sha256}"
+        )
+    return adapter, weights
+
+
+def is_being_replaced(folder: Path) -> bool:
+    """Whether an adapter is away for the moment in which another one takes its place."""
+    return _old(folder).exists() and not folder.exists()
+
+
+def _document(folder: Path) -> Adapter:
+    data = _guarded((folder / DOCUMENT).read_bytes, folder, DOCUMENT)
+    try:
+        tree: Any = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise AdapterFileError(f"the {DOCUMENT} of the adapter {folder.name} is cut off: {error}") from None
+    if not isinstance(tree, dict) or tree.get("format") != FORMAT:
+        raise AdapterFileError(f"the {DOCUMENT} of the adapter {folder.name} is no adapter's")
+    version = tree.get("version")
+    if isinstance(version, int) and version > VERSION:
+        raise AdapterFileError(
+            f"the adapter {folder.name} has version {version}, and this dicast reads {VERSION}: tune it "
+            "again or update"
+        )
+    try:
+        return Adapter.model_validate_json(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
+        raise AdapterFileError(
+            f"the {DOCUMENT} of the adapter {folder.name} is not whole: {where}: {first['msg']}"
+        ) from None
+
+
+def _put(new: Path, folder: Path) -> None:
+    """Put a whole folder in another's place. That takes two renames: for a moment none is there."""
+    old = _old(folder)
+    shutil.rmtree(old, ignore_errors=True)
+    if folder.exists():
+        folder.rename(old)
+    try:
+        new.rename(folder)
+    except OSError:
+        with contextlib.suppress(OSError):
+            old.rename(folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+    _sync(folder.parent)
+
+
+def _recover(folder: Path) -> None:
+    """Put back what a writer left aside that was ended between its two renames."""
+    if is_being_replaced(folder):
+        _old(folder).rename(folder)
+
+
+def _old(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _sync(path: Path) -> None:
+    """Have a file or a folder on the disk itself."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _guarded(read: Callable[[], Found], folder: Path, name: str) -> Found:
+    try:
+        return read()
+    except OSError as error:
+        raise AdapterFileError(
+            f"the {name} of the adapter {folder.name} cannot be read: {error.strerror}"
+        ) from error
