@@ -1,6 +1,7 @@
 """What a calibration does on questions that it has not seen: fitted on one seed, judged on another.
 
-    .venv/bin/python benchmarks/calibration.py [--items N] [--json FILE] [--report FOLDER]
+    .venv/bin/python benchmarks/calibration.py [--items N] [--seeds FIT JUDGE] [--json FILE]
+        [--report FOLDER]
 
 The questions are those of sys1bench's seeded generators, as in quality.py: N items of each of five domains,
 a predicate, a choice and a score about every item. `dicast calibrate` fits on those of one seed; `dicast
@@ -25,8 +26,8 @@ from quality import Item, items, serving
 
 from dicast import Choice, Predicate, Score
 
-FITTED_ON, JUDGED_ON = 7, 8
-"""Seeds below 1000: what lies above is kept for judging others."""
+SEEDS = (31, 32)
+"""To fit on and to judge on. Below 1000: what lies above is kept for judging others."""
 KINDS = ("predicate", "choice", "score")
 
 
@@ -127,20 +128,31 @@ def main(argv: Sequence[str]) -> None:
     )
     parser.add_argument("--json", type=Path, default=Path("calibration.json"), help="where to write")
     parser.add_argument("--report", type=Path, help="a folder for the page of `dicast calibrate`")
+    parser.add_argument(
+        "--seeds",
+        type=int,
+        nargs=2,
+        default=SEEDS,
+        metavar="N",
+        help="to fit on and to judge on (default 31 32)",
+    )
     options = parser.parse_args(argv)
-    fitted, judged = items(options.items, FITTED_ON), items(options.items, JUDGED_ON)
+    fit_on, judge_on = options.seeds
+    if max(options.seeds) >= 1000:
+        parser.error("--seeds: those from 1000 on are kept for judging others")
+    fitted, judged = items(options.items, fit_on), items(options.items, judge_on)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for seed, asked in ((FITTED_ON, fitted), (JUDGED_ON, judged)):
+        for seed, asked in ((fit_on, fitted), (judge_on, judged)):
             lines = [json.dumps(row, ensure_ascii=False) for row in rows(asked)]
             (folder / f"seed{seed}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
         calibration = folder / "calibration.json"
         report = ("--report", options.report) if options.report else ()
-        run("calibrate", folder / f"seed{FITTED_ON}.jsonl", "--out", calibration, *report)
+        run("calibrate", folder / f"seed{fit_on}.jsonl", "--out", calibration, *report)
         made = json.loads(calibration.read_text())
-        data = folder / f"seed{JUDGED_ON}.jsonl"
+        data = folder / f"seed{judge_on}.jsonl"
         results = {
-            "seeds": [FITTED_ON, JUDGED_ON],
+            "seeds": [fit_on, judge_on],
             "questions": len(rows(fitted)),
             "scheme": made["scheme"],
             "verdicts": {each["kind"]: each["verdict"] for each in made["figures"] if each["kind"]},

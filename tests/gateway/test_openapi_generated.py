@@ -23,7 +23,8 @@ Case = schemathesis.Case[Any]
 # What no JSON Schema can forbid. Such requests are refused, and the document says so in words.
 UNSAYABLE = re.compile(
     "repeats the value of|names no earlier call|says something else than|a whole number from 0 on"
-    "|is no question of this request|is the name of|no plugin of this server|is no readout of this server"
+    "|is no question of this request|is no answer of question|waits in a circle|is the name of"
+    "|no plugin of this server|is no readout of this server"
     "|candidate|there is nothing to score|is no token of its own"
     '|"error_type": "refused"|max_tokens_exceeded|context_length_exceeded|not_supported'
 )

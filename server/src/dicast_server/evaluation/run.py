@@ -77,13 +77,14 @@ async def ask_all(
                 journal.keep([(each, answer) for each, answer in pairs if isinstance(answer, Said)])
             told(len(batch))
 
+    # Not a task group: before Python 3.13 one whose tasks fail together may leave a cancel for later.
+    workers = [asyncio.ensure_future(work()) for _ in range(AT_ONCE)]
     try:
-        async with asyncio.TaskGroup() as tasks:
-            for _ in range(AT_ONCE):
-                tasks.create_task(work())
-    except ExceptionGroup as group:
-        # The first one says it; the others found the same.
-        raise group.exceptions[0] from None
+        await asyncio.gather(*workers)
+    finally:
+        for worker in workers:
+            worker.cancel()
+        await asyncio.gather(*workers, return_exceptions=True)
     answers: list[tuple[LabelledQuestion, Said]] = []
     left_out: list[LeftOut] = []
     for each in questions:
