@@ -86,7 +86,7 @@ def measure(engine: Engine, number: int, name: str, runs: int) -> dict[str, Any]
     """One adapter against the plain model, in turn."""
     made, weights = adapter(engine, *ADAPTERS[name])
     reader, before = engine.served.reader, mx.get_active_memory()
-    start = time.perf_counter()
+    start = time.process_time()
     for _ in alone(
         Adapting(engine.served.model, made, weights, number, engine.served.machinery).start(reader, Tally())
     ):
