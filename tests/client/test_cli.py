@@ -53,6 +53,8 @@ def test_help_lists_all_commands_with_a_line_each(capsys: pytest.CaptureFixture[
     said = capsys.readouterr().out
     for name in ("decide", "demo", "gateway", "models", "serve", "up"):
         assert any(line.startswith(f"  {name} ") for line in said.splitlines())
+    # Those of dicast's own packages say what they do.
+    assert "a command of dicast" not in said
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
@@ -375,7 +377,7 @@ def test_models_show_adapters(server: FakeService, capsys: pytest.CaptureFixture
     assert main(["models"]) == 0
     lines = [line.split(None, 1) for line in capsys.readouterr().out.splitlines() if line]
     assert [line[1] for line in lines if line[0] == "adapter"] == [
-        "abababababab, rank 8 in 14 layers, tuned for letters (plain), better",
+        "abababababab, rank 8 in 14 linear layers, tuned for letters (plain), better",
         "not read",
     ]
     assert main(["models", "--json"]) == 0

@@ -191,7 +191,10 @@ def test_states_longer_than_the_context_are_left_out_or_refused(
     ("more", "told"),
     [
         (["--name", "No Name"], "is no name"),
+        (["--name", ""], "is no name"),
         (["--epochs", "0"], "no whole number"),
+        (["--rank", "1025"], "more than 1024"),
+        (["--seed", "-1"], "no whole number from 0"),
         (["--learning-rate", "nan"], "no number above 0"),
         (["--profile", "nothing"], "--profile"),
     ],

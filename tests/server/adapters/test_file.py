@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,12 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert file.read(folder) == adapter
     assert (folder / file.WEIGHTS).read_bytes() == WEIGHTS
     assert [each.name for each in folder.parent.iterdir()] == ["support"]
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / file.DOCUMENT)
+    with pytest.raises(AdapterFileError, match="is no file"):
+        file.read(tmp_path)
 
 
 def test_weights_may_be_written_by_a_callable(tmp_path: Path) -> None:

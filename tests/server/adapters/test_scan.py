@@ -73,6 +73,17 @@ def test_one_that_is_being_replaced_stays_as_it_was(tmp_path: Path) -> None:
     assert found != known
 
 
+def test_one_that_cannot_be_looked_into_hides_no_other(tmp_path: Path) -> None:
+    written(tmp_path / "a")
+    (tmp_path / "loop").symlink_to("loop")
+    found = scan.look(tmp_path, {})
+    assert list(found.adapters) == ["a"]
+    assert found.unreadable == (("loop", "Too many levels of symbolic links"),)
+    # What is served stays, for it may be back at the next look.
+    known = {"loop": (("dicast.json", 1, 1, 1),)}
+    assert scan.look(tmp_path, known).adapters["loop"] == known["loop"]
+
+
 @given(st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20))
 @settings(max_examples=40, deadline=None)
 def test_only_names_that_can_be_asked_for_are_found(

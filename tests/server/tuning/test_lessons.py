@@ -69,7 +69,7 @@ def test_what_is_too_long_is_left_out_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("profile", "told"),
     [
-        ({"correct_prior": True}, "reads 2 prompts a question"),
+        ({"correct_prior": True}, "line 1: the readout letters reads 2 prompts"),
         ({"readout": "candidates", "settings": (("scoring", "sequence"),)}, "reads whole replies"),
     ],
 )

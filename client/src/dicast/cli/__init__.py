@@ -22,6 +22,7 @@ _KNOWN = {
     "prewarm": ("dicast", "have a state read and kept before it is asked about"),
     "profile": ("dicast-server", "compare the ways of reading a model, and what forwards cost"),
     "serve": ("dicast-server", "serve a model over gRPC"),
+    "tune": ("dicast-server", "learn an adapter, which makes a model better, from labelled questions"),
     "up": ("dicast", "run the engine and the gateway together"),
 }
 

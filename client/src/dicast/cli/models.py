@@ -80,7 +80,7 @@ def adapter_line(adapter: Adapter) -> str:
     style = f" ({adapter.style})" if adapter.readout == "letters" else ""
     verdict = f", {adapter.verdict}" if adapter.verdict else ""
     return (
-        f"{adapter.hash[:12]}, rank {adapter.rank} in {adapter.modules} layers, tuned for "
+        f"{adapter.hash[:12]}, rank {adapter.rank} in {adapter.modules} linear layers, tuned for "
         f"{adapter.readout}{style}{verdict}"
     )
 

@@ -12,6 +12,8 @@ from dicast_server.readouts.profile import OptionStyle
 FORMAT = "dicast-adapter"
 VERSION = 1
 
+MOST_RANK = 1024
+
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,62}"
 """What an adapter may be called: behind the model's id and a colon it is the name that requests use."""
 
@@ -124,7 +126,7 @@ class Description(_Shape):
     version: Literal[1] = 1
     name: str = Field(pattern=f"^{NAME_PATTERN}$")
     base: Base
-    rank: int = Field(ge=1, le=1024)
+    rank: int = Field(ge=1, le=MOST_RANK)
     scale: float
     modules: tuple[str, ...] = Field(min_length=1)
     tuned_for: TunedFor

@@ -66,6 +66,21 @@ def write(folder: Path, description: Description, weights: bytes | Callable[[Pat
     return adapter
 
 
+def check_writable(folder: Path) -> None:
+    """Find before any work whether an adapter could be written to a folder; makes its parents.
+
+    Raises:
+        AdapterFileError: it could not.
+    """
+    trial = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        trial.mkdir(exist_ok=True)
+        trial.rmdir()
+    except OSError as error:
+        raise AdapterFileError(f"{folder} cannot be written: {error.strerror or error}") from error
+
+
 def read(folder: Path) -> Adapter:
     """Read what an adapter is, and check that its files are the ones that it was written with.
 
@@ -97,6 +112,9 @@ def is_being_replaced(folder: Path) -> bool:
 
 
 def _document(folder: Path) -> Adapter:
+    if (folder / DOCUMENT).exists() and not (folder / DOCUMENT).is_file():
+        # Reading a pipe would wait for whoever writes to it.
+        raise AdapterFileError(f"the {DOCUMENT} of the adapter {folder.name} is no file")
     data = _guarded((folder / DOCUMENT).read_bytes, folder, DOCUMENT)
     try:
         tree: Any = json.loads(data)

@@ -20,17 +20,22 @@ _OLD = re.compile(rf"\.({NAME_PATTERN})\.old")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The adapters of a folder by name, and the names of folders that hold one but cannot name one."""
+    """The adapters of a folder by name, and what lies there besides.
+
+    `misnamed` are folders that hold an adapter and cannot name one, `unreadable` those that cannot be looked
+    into, each with the reason.
+    """
 
     adapters: Mapping[str, Signature]
     misnamed: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
 
 
 def look(folder: Path, known: Mapping[str, Signature]) -> Found:
     """What is in a folder; a folder that is not there has nothing in it.
 
     A subfolder without its document is half written, and does not count. One of `known` that is being
-    replaced at this very moment stays as it was.
+    replaced at this very moment, or cannot be looked into, stays as it was.
 
     Raises:
         OSError: the folder cannot be read.
@@ -41,6 +46,7 @@ def look(folder: Path, known: Mapping[str, Signature]) -> Found:
         return Found({})
     found: dict[str, Signature] = {}
     misnamed: list[str] = []
+    unreadable: list[tuple[str, str]] = []
     for path in paths:
         if (replaced := _OLD.fullmatch(path.name)) is not None:
             # The old one was moved aside; where the new one is there already it comes later in this list.
@@ -48,14 +54,21 @@ def look(folder: Path, known: Mapping[str, Signature]) -> Found:
                 found[replaced[1]] = known[replaced[1]]
         elif path.name.startswith("."):
             continue
-        elif signature := _signature(path):
-            if is_name(path.name):
+        else:
+            try:
+                signature = _signature(path)
+            except OSError as error:
+                # One of them must not hide the others.
+                unreadable.append((path.name, error.strerror or str(error)))
+                signature = known.get(path.name, ())
+            if not signature:
+                if path.name in known and file.is_being_replaced(path):
+                    found[path.name] = known[path.name]
+            elif is_name(path.name):
                 found[path.name] = signature
             else:
                 misnamed.append(path.name)
-        elif path.name in known and file.is_being_replaced(path):
-            found[path.name] = known[path.name]
-    return Found(found, tuple(misnamed))
+    return Found(found, tuple(misnamed), tuple(unreadable))
 
 
 def _signature(folder: Path) -> Signature:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from dicast_server.evaluation.comparison import Evaluation
     from dicast_server.profiling.profile_file import ProfileFile
     from dicast_server.readouts.profile import Profile
+    from dicast_server.tuning.checkpoint import Checkpoint
     from dicast_server.tuning.training import State
     from dicast_server.tuning.tuner import Counts
     from dicast_server.tuning.workshop import Tuned, Workshop
@@ -54,8 +55,12 @@ _VERDICTS = {
 def main(argv: list[str], write_report: ReportWriter = reporting.write) -> int:
     """Tune; returns 0, 1 where nothing better came of it, 2 for wrong usage or a wrong file of questions."""
     arguments = parser().parse_args(argv)
-    name = arguments.name or _name_of(arguments.data)
+    name = _name_of(arguments.data) if arguments.name is None else arguments.name
     if not is_name(name):
+        if arguments.name is None:
+            raise CommandError(
+                f"{arguments.data} makes no name for the adapter: give it one by --name", USAGE
+            )
         raise CommandError(
             f"--name: {name!r} is no name: it has small letters, digits, '.', '_' and '-', and begins with a "
             "letter or digit",
@@ -131,7 +136,8 @@ def _tune(task: _Task, write_report: ReportWriter) -> int:
         raise CommandError(str(error)) from error
     except AdapterFileError as error:
         raise CommandError(f"{error}; what was learned is kept, the same command goes on") from error
-    except Stopped:
+    except (Stopped, KeyboardInterrupt):
+        # The latter before the first step, or while what was learned is judged.
         _say("stopped; what was learned is kept, the same command goes on")
         return STOPPED
     if arguments.report is not None:
@@ -152,17 +158,20 @@ def _check_place(out: Path) -> None:
     if out.exists() and not (out.is_dir() and ((out / file.DOCUMENT).is_file() or not any(out.iterdir()))):
         raise CommandError(f"--out: {out} holds something else than an adapter", USAGE)
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"--out: {out.parent} cannot be made: {error.strerror}", USAGE) from error
+        file.check_writable(out)
+    except AdapterFileError as error:
+        raise CommandError(f"--out: {error}", USAGE) from error
 
 
 def _train(workshop: Workshop, dataset: Dataset) -> State:
     """Learn, with a bar on a terminal and a line an epoch; goes on with what was stopped."""
-    from dicast_server.tuning.training import State
+    from dicast_server.tuning.training import State, Stopped
 
     checkpoint = workshop.checkpoint(dataset.sha256)
-    state = checkpoint.load() or State.of(workshop.start)
+    loaded = checkpoint.load()
+    state = loaded or State.of(workshop.start)
+    if loaded is None and checkpoint.path.exists():
+        _say(f"{checkpoint.path} cannot be read: what it kept is lost, and all is learned anew")
     if state.step:
         _say(f"going on behind step {state.step}, which {checkpoint.path} keeps")
     tokens = workshop.tuner.tokens
@@ -173,7 +182,7 @@ def _train(workshop: Workshop, dataset: Dataset) -> State:
             told[0] = len(state.epochs)
             tqdm.write(_epoch(state, len(tokens)), file=sys.stderr)
         if time.monotonic() - last[0] > KEEP_S:
-            checkpoint.save(state)
+            _save(checkpoint, state)
             last[0] = time.monotonic()
 
     with (
@@ -182,9 +191,25 @@ def _train(workshop: Workshop, dataset: Dataset) -> State:
     ):
         try:
             workshop.tuner.train(state, lambda learned: _advance(bar, learned), keep, stop)
-        finally:
-            checkpoint.save(state)
+        except Stopped:
+            if not _save(checkpoint, state):
+                raise CommandError("stopped, and what was learned is lost", STOPPED) from None
+            raise
+        except BaseException:
+            _save(checkpoint, state)
+            raise
+    _save(checkpoint, state)
     return state
+
+
+def _save(checkpoint: Checkpoint, state: State) -> bool:
+    """Keep a state where that is possible: a full disk must not end what can still be learned and judged."""
+    try:
+        checkpoint.save(state)
+    except OSError as error:
+        _say(f"{checkpoint.path} cannot be written, so that nothing is kept: {error.strerror or error}")
+        return False
+    return True
 
 
 @contextmanager
@@ -233,7 +258,8 @@ def _lines(tuned: Tuned, counts: Counts, data: Path) -> list[str]:
         lines += ["", *figures.table(f"{figures.plural(part_.kind)} ({part_.rows})", columns)]
     if tuned.moved is not None:
         lines += ["", f"With their options in another order {tuned.moved:.0%} of the choices are right by B."]
-    return [*lines, "", _VERDICTS[tuned.verdict]]
+    nothing = "No better: behind no epoch was the model better on the rows that say when to stop."
+    return [*lines, "", _VERDICTS[tuned.verdict] if state.best_epoch else nothing]
 
 
 def _report(

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from dicast.cli.command import Parser
+from dicast_server.adapters.document import MOST_RANK
 from dicast_server.config import DEFAULT_MODEL
 from dicast_server.tuning.settings import LOW_RANK, SCHEDULE
 
@@ -48,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     )
     how.add_argument(
         "--rank",
-        type=_positive,
+        type=_rank,
         default=LOW_RANK.rank,
         metavar="N",
         help="rank of the weights (default: %(default)d)",
@@ -73,7 +74,7 @@ def parser() -> argparse.ArgumentParser:
         help="list the options of a choice in another order each epoch (default: as in their row)",
     )
     how.add_argument(
-        "--seed", type=int, default=0, metavar="N", help="of all that is drawn (default: %(default)d)"
+        "--seed", type=_seed, default=0, metavar="N", help="of all that is drawn (default: %(default)d)"
     )
     return parser
 
@@ -81,6 +82,20 @@ def parser() -> argparse.ArgumentParser:
 def _positive(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 1 on")
+    return int(text)
+
+
+def _rank(text: str) -> int:
+    value = _positive(text)
+    if value > MOST_RANK:
+        raise argparse.ArgumentTypeError(f"{text!r} is more than {MOST_RANK}")
+    return value
+
+
+def _seed(text: str) -> int:
+    # NumPy and the adapter's description take no others.
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number from 0 on")
     return int(text)
 
 

@@ -87,6 +87,8 @@ class Adapters:
                 f"the adapter in the folder {name} is not served: its name must begin with a small letter or "
                 "a digit and go on with those, dots, underscores and hyphens, 63 in all"
             )
+        for name, why in found.unreadable:
+            self._complain(f"the folder {name} beside the adapters cannot be looked into: {why}")
         for name in [name for name in self._host.adapted if name not in found.adapters]:
             entry = self._host.adapted.pop(name)
             log.info("adapter %s is removed", name)

@@ -69,8 +69,8 @@ class Classroom:
         name = self.planner.profile.readout
         if len(passes) != 1:
             raise CannotBeRead(
-                f"the readout {name} reads {len(passes)} prompts a question, and tuning needs one: tune "
-                "without a correction of the prior, and with at most 52 options"
+                f"line {question.line}: the readout {name} reads {len(passes)} prompts, and tuning "
+                "needs one: tune without a correction of the prior, and with at most 52 options"
             )
         (pass_,) = passes
         if not pass_.labels:
