@@ -205,6 +205,22 @@ def test_wrong_flags(more: list[str], told: str, data: Path, model: str) -> None
     assert caught.value.code == 2
 
 
+def test_a_folder_that_no_server_could_name_is_refused(data: Path, model: str, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match="'My Adapter' is no name of an adapter"):
+        run(data, model, "--out", str(tmp_path / "My Adapter"))
+
+
+def test_an_adapter_that_would_be_replaced_is_named(
+    data: Path, model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "adapter"
+    short = ("--epochs", "1", "--even-if-no-better", "--out", str(out))
+    run(data, model, *short)
+    assert "takes its place" not in capsys.readouterr().err
+    run(data, model, *short)
+    assert f"{out} holds an adapter: a new one takes its place" in capsys.readouterr().err
+
+
 def test_a_folder_of_something_else_is_not_overwritten(data: Path, model: str, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "photo.jpg").touch()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dicast_server.engine.learning.lesson import Example, Lesson
 from dicast_server.engine.learning.reading import Read, gradient, read
+from dicast_server.tuning import checkpoint
 from dicast_server.tuning.adam import Adam, clipped
 from dicast_server.tuning.checkpoint import Checkpoint
 from dicast_server.tuning.settings import Schedule
@@ -115,6 +116,15 @@ def test_it_goes_on_from_disk(tmp_path: Path) -> None:
     checkpoint.remove()
     assert checkpoint.load() is None
     assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_checkpoint_of_another_format_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Checkpoint(tmp_path / "t.npz", "digest")
+    monkeypatch.setattr(checkpoint, "_FORMAT", 0)
+    kept.save(start())
+    assert kept.load() is not None
+    monkeypatch.undo()
+    assert kept.load() is None
 
 
 @pytest.mark.parametrize("left", [0, 1, 100, 400])

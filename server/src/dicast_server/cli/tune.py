@@ -124,7 +124,8 @@ def _tune(task: _Task, write_report: ReportWriter) -> int:
         )
         out = arguments.out or workshop.place(name)
         _check_place(out)
-        print("\n".join(figures.left_out_lines(workshop.tuner.left_out)))
+        if left_out := workshop.tuner.left_out:
+            print("\n".join(figures.left_out_lines(left_out)))
         state = _train(workshop, dataset)
         tuned = workshop.finish(state, f"{workshop.model}:{name}")
         written = tuned.verdict is Verdict.BETTER or arguments.even_if_no_better
@@ -155,12 +156,16 @@ def _name_of(data: Path) -> str:
 
 def _check_place(out: Path) -> None:
     """Find what can be told of the folder before half an hour of learning."""
+    if not is_name(out.absolute().name):
+        raise CommandError(f"--out: {out.name!r} is no name of an adapter, which is the folder's", USAGE)
     if out.exists() and not (out.is_dir() and ((out / file.DOCUMENT).is_file() or not any(out.iterdir()))):
         raise CommandError(f"--out: {out} holds something else than an adapter", USAGE)
     try:
         file.check_writable(out)
     except AdapterFileError as error:
         raise CommandError(f"--out: {error}", USAGE) from error
+    if (out / file.DOCUMENT).is_file():
+        _say(f"{out} holds an adapter: a new one takes its place, and its calibration's, if it is better")
 
 
 def _train(workshop: Workshop, dataset: Dataset) -> State:

@@ -17,6 +17,8 @@ from dicast_server.tuning.adam import Adam
 from dicast_server.tuning.training import Epoch, State
 
 _PARTS = ("weights", "means", "squares", "best")
+_FORMAT = 1
+"""Changes with what a file holds: one of another format is not gone on with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class Checkpoint:
             OSError: the file cannot be written.
         """
         said = {
+            "format": _FORMAT,
             "digest": self.digest,
             "epochs": [asdict(epoch) for epoch in state.epochs],
             "best_loss": state.best_loss,
@@ -64,7 +67,7 @@ class Checkpoint:
             said = json.loads(arrays.pop("said").tobytes())
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
             return None
-        if not isinstance(said, dict) or said.get("digest") != self.digest:
+        if not isinstance(said, dict) or (said.get("format"), said.get("digest")) != (_FORMAT, self.digest):
             return None
         weights, means, squares, best = (_part(arrays, part) for part in _PARTS)
         return State(
