@@ -184,22 +184,8 @@ def _journal(path: Path, digest: str) -> Journal | None:
 
 
 def _lines(evaluation: Evaluation, data: str, asked: int) -> list[str]:
-    """The tables; of two systems the first is A, the second B."""
-    names = [system.name for system in evaluation.systems]
-    lines = [f"{evaluation.rows} of {asked} questions of {data}; 95 % intervals in brackets."]
-    if len(names) == 1:
-        lines += [names[0]]
-        labels = [""]
-    else:
-        lines += [f"A: {names[0]}", f"B: {names[1]}"]
-        labels = ["A", "B"]
-    for part in evaluation.parts:
-        columns = list(zip(labels, part.figures, strict=True))
-        if part.differences:
-            columns.append(("B - A", part.differences))
-        lines += ["", *figures.table(f"{figures.plural(part.kind)} ({part.rows})", columns)]
-        lines += [f"  log loss of equal probabilities {part.uniform_log_loss:.3f}"]
-    return lines
+    first = f"{evaluation.rows} of {asked} questions of {data}; 95 % intervals in brackets."
+    return [first, *figures.evaluation_lines(evaluation)]
 
 
 def _missed(evaluation: Evaluation, arguments: argparse.Namespace) -> list[str]:

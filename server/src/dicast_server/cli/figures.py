@@ -9,6 +9,7 @@ from dicast_server.calibration.kinds import Kind
 from dicast_server.calibration.metrics import Estimate
 from dicast_server.calibration.rows import LeftOut
 from dicast_server.calibration.verdicts import Verdict
+from dicast_server.evaluation.comparison import Evaluation
 
 FIGURES = {
     "accuracy": "accuracy",
@@ -42,6 +43,20 @@ def table(title: str, columns: Sequence[tuple[str, Mapping[str, Estimate]]]) -> 
         if any(name in figures for _, figures in columns):
             cells = [_estimate(figures[name]) if name in figures else "" for _, figures in columns]
             lines.append(_line(f"  {shown}", cells))
+    return lines
+
+
+def evaluation_lines(evaluation: Evaluation) -> list[str]:
+    """The systems and a table a part; of two systems the first is A, the second B."""
+    names = [system.name for system in evaluation.systems]
+    labels = [""] if len(names) == 1 else ["A", "B"]
+    lines = [f"{label}: {name}" if label else name for label, name in zip(labels, names, strict=True)]
+    for part in evaluation.parts:
+        columns = list(zip(labels, part.figures, strict=True))
+        if part.differences:
+            columns.append(("B - A", part.differences))
+        lines += ["", *table(f"{plural(part.kind)} ({part.rows})", columns)]
+        lines += [f"  log loss of equal probabilities {part.uniform_log_loss:.3f}"]
     return lines
 
 

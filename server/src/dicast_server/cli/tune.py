@@ -250,17 +250,12 @@ def _advance(bar: Any, tokens: int) -> None:
 def _lines(tuned: Tuned, counts: Counts, data: Path) -> list[str]:
     """What a person wants to know: base and tuned beside each other, and a verdict."""
     evaluation, state = tuned.evaluation, tuned.state
-    base, after = (system.name for system in evaluation.systems)
     lines = [
         f"{counts.learned} questions of {data} were learned in {len(state.epochs)} epochs, "
         f"{counts.stopping} said when to stop (behind epoch {state.best_epoch}), and {evaluation.rows} "
         "were held out from both. On these, with 95 % intervals in brackets:",
-        f"A: {base}",
-        f"B: {after}",
+        *figures.evaluation_lines(evaluation),
     ]
-    for part_ in evaluation.parts:
-        columns = [*zip("AB", part_.figures, strict=True), ("B - A", part_.differences)]
-        lines += ["", *figures.table(f"{figures.plural(part_.kind)} ({part_.rows})", columns)]
     if tuned.moved is not None:
         lines += ["", f"With their options in another order {tuned.moved:.0%} of the choices are right by B."]
     nothing = "No better: behind no epoch was the model better on the rows that say when to stop."
