@@ -1,6 +1,7 @@
 """Writes a file of labelled questions: the same arguments give the same bytes.
 
-python -m training.generate --seed 1 --cases 5000 --out train.jsonl --held-out refunds,astronomy
+python -m training.generate --seed 1 --cases 5000 --out train.jsonl --held-out riddles,customs
+python -m training.generate --from passages --seed 1 --out passages.jsonl --held-out vet_clinic
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from training import domains
+from training import domains, passages
 from training.case import Case
 from training.composing import compose
 from training.drawing import Draw
+from training.forms.passages import asked, shown
 
 
 def cases(seed: int, count: int, chosen: Sequence[str]) -> Iterator[Case]:
@@ -31,6 +33,19 @@ def cases(seed: int, count: int, chosen: Sequence[str]) -> Iterator[Case]:
         yield compose(Draw(f"{seed} {domain.name} {number}"), f"{domain.name}-{seed}-{number}", domain, pool)
 
 
+def passage_cases(seed: int, chosen: Sequence[str], count: int | None = None) -> Iterator[Case]:
+    """A case of every passage of the chosen fields, in an order that mixes them; the first `count` of them.
+
+    A case depends on seed, field, place and the set of chosen fields, whose categories lend wrong options.
+    """
+    loaded = [passages.load(name) for name in sorted(chosen)]
+    every = [(field, place) for field in loaded for place in range(len(field.passages))]
+    for field, place in Draw(f"{seed} passages").shuffled(every)[:count]:
+        draw, passage = Draw(f"{seed} {field.name} {place}"), field.passages[place]
+        questions = tuple(asked(draw, field, passage, loaded))
+        yield Case(f"{field.name}-{seed}-{place}", field.name, shown(draw, passage), questions)
+
+
 def write(path: Path, made: Iterator[Case]) -> int:
     """Writes the cases' rows; returns how many."""
     rows = 0
@@ -45,25 +60,30 @@ def write(path: Path, made: Iterator[Case]) -> int:
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m training.generate", description=__doc__)
+    parser.add_argument("--from", dest="source", choices=("domains", "passages"), default="domains")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--cases", type=int, default=5000, help="states; each has one to three questions")
-    parser.add_argument("--out", type=Path, help="JSONL; without it the domains are listed")
-    parser.add_argument("--domains", type=_names, default=domains.names(), help="these only, by commas")
+    parser.add_argument("--cases", type=int, help="states, 5000 of domains; of passages each once")
+    parser.add_argument("--out", type=Path, help="JSONL; without it the domains or fields are listed")
+    parser.add_argument("--domains", type=_names, help="these domains or fields only, by commas")
     parser.add_argument("--held-out", type=_names, default=(), help="all but these")
     given = parser.parse_args(arguments)
-    chosen = [name for name in given.domains if name not in given.held_out]
+    known = domains.names() if given.source == "domains" else passages.names()
+    if unknown := sorted({*(given.domains or ()), *given.held_out} - set(known)):
+        parser.error(f"not among the {given.source}: {', '.join(unknown)}")
+    chosen = [name for name in given.domains or known if name not in given.held_out]
     if given.out is None:
         print("\n".join(chosen))
         return
-    rows = write(given.out, cases(given.seed, given.cases, chosen))
-    print(f"{given.out}: {given.cases} cases, {rows} questions, {len(chosen)} domains")
+    if given.source == "domains":
+        made = cases(given.seed, 5000 if given.cases is None else given.cases, chosen)
+    else:
+        made = passage_cases(given.seed, chosen, given.cases)
+    rows = write(given.out, made)
+    print(f"{given.out}: {rows} questions, {len(chosen)} {given.source}")
 
 
 def _names(text: str) -> tuple[str, ...]:
-    found = tuple(name.strip() for name in text.split(",") if name.strip())
-    if unknown := sorted(set(found) - set(domains.names())):
-        raise argparse.ArgumentTypeError(f"no domain: {', '.join(unknown)}")
-    return found
+    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ def test_a_domain_held_out_lends_nothing(tmp_path: Path) -> None:
 def test_an_unknown_domain_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["--domains", "expenses,alchemy"])
-    assert "no domain: alchemy" in capsys.readouterr().err
+    assert "not among the domains: alchemy" in capsys.readouterr().err
 
 
 def test_without_a_file_the_domains_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
