@@ -1,0 +1,1 @@
+"""Makes the adapter that comes with the embedded model: `python -m training.adapter --help`."""

@@ -1,0 +1,114 @@
+"""Rebuilds the adapter of the embedded model, from the phrases to the folder that is shipped.
+
+python -m training.adapter --work build/adapter --out server/src/dicast_server/embedded_adapter
+
+Each step leaves a file in the work folder, and a run goes on from those that are there, learning from its
+last checkpoint. On CUDA only the learning needs to run: copy the work folder, add `--device cuda`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from dicast_server.adapters.document import Adapter, Training
+from training import passages
+from training.adapter import lessons as lesson_file
+from training.adapter.base import Base, read
+from training.adapter.learning import Pace, Run, learn, measured
+from training.adapter.lessons import cut
+from training.adapter.network import Network, Shape
+from training.adapter.planning import lessons
+from training.adapter.writing import Learned, write
+from training.generate import passage_cases
+from training.generate import write as write_rows
+
+HELD_OUT = (
+    "farm_reports",
+    "gym_memberships",
+    "museum_visitors",
+    "music_lessons",
+    "vet_clinic",
+    "wedding_planning",
+)
+"""Fields that nothing is learned from: they show what carries over."""
+
+SEEDS = (1, 2, 3, 4, 5, 6, 7, 8)
+"""Of the dealings of the passages, an epoch each."""
+
+HELD_OUT_SEED = 9
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command."""
+    given = _parser().parse_args(arguments)
+    work: Path = given.work
+    work.mkdir(parents=True, exist_ok=True)
+    shape = Shape()
+    rows, plans = _data(work, shape)
+    _say("learning")
+    network, run = _learned(work, plans, shape, Pace(given.tokens), given.device)
+    adapter = _write(given.out, rows, network, shape, run)
+    _say(f"{given.out}: {adapter.name} {adapter.hash}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m training.adapter", description=__doc__)
+    parser.add_argument("--work", type=Path, default=Path("build/adapter"), help="a folder for all steps")
+    parser.add_argument("--out", type=Path, required=True, help="the adapter's folder")
+    parser.add_argument("--tokens", type=int, default=4_000_000, help="to learn from in all")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda")
+    return parser
+
+
+def _data(work: Path, shape: Shape) -> tuple[list[Path], list[Path]]:
+    """Rows and lessons of every seed and of the fields held out, and the model's first layers."""
+    learned = [name for name in passages.names() if name not in HELD_OUT]
+    parts = [*((f"epoch-{seed}", seed, learned) for seed in SEEDS), ("held-out", HELD_OUT_SEED, HELD_OUT)]
+    rows = [work / f"{name}.jsonl" for name, *_ in parts]
+    plans = [work / f"{name}.lessons" for name, *_ in parts]
+    weights = work / "base.npz"
+    if not weights.exists() or not all(path.exists() for path in plans):
+        base = Base.load()
+        planner = base.planner()
+        for (_, seed, names), path, plan in zip(parts, rows, plans, strict=True):
+            if not plan.exists():
+                _say(f"{plan.name}: {write_rows(path, passage_cases(seed, names))} questions")
+                lesson_file.write(plan, lessons(planner, path))
+        base.write(weights, shape.layers)
+    return rows, plans
+
+
+def _learned(work: Path, plans: Sequence[Path], shape: Shape, pace: Pace, device: str) -> tuple[Network, Run]:
+    *epochs, held_out = ([*cut(lesson_file.read(path))] for path in plans)
+    network = Network(*read(work / "base.npz"), shape).to(device)
+    run = learn(network, epochs, pace, work / "checkpoint.pt", _say)
+    _say(f"fields held out: {measured(network, held_out, pace.forward_tokens)}")
+    return network, run
+
+
+def _write(out: Path, rows: Sequence[Path], network: Network, shape: Shape, run: Run) -> Adapter:
+    base = Base.load()
+    learned = rows[:-1]
+    training = Training(
+        rows=sum(len(path.read_text("utf-8").splitlines()) for path in learned),
+        groups=sum(len(passages.load(name).passages) for name in passages.names() if name not in HELD_OUT),
+        epochs=run.epochs,
+        steps=run.step,
+        seed=shape.seed,
+        learning_rate=Pace(0).rate,
+        seconds=round(run.seconds, 1),
+        more={"tokens": run.tokens, "held_out_fields": list(HELD_OUT)},
+    )
+    made = Learned(network.low_rank(), network.head.tensors(), shape.layers, shape.scale)
+    return write(out, base, made, training, learned)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
