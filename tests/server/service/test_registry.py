@@ -13,7 +13,7 @@ from dicast_server.cli import serve
 from dicast_server.decisions.types import FieldError
 from dicast_server.service.registry import QUESTION_TYPES, READOUTS, PluginError, Registry
 
-BUILT_IN_READOUTS = {"letters", "direct", "candidates"}
+BUILT_IN_READOUTS = {"letters", "direct", "candidates", "pooled"}
 BUILT_IN_TYPES = {"predicate", "choice", "score"}
 
 
@@ -29,7 +29,7 @@ def test_what_a_package_brings_is_found(tmp_path: Path) -> None:
     with installed(tmp_path):
         registry = Registry.installed()
     # After dicast's own, whatever was installed first.
-    assert list(registry.readouts)[3:] == ["x_digits"]
+    assert list(registry.readouts)[4:] == ["x_digits"]
     assert set(registry.readouts) == {*BUILT_IN_READOUTS, "x_digits"}
     assert list(registry.types)[3:] == registry.extensions() == ["x_likert", "x_rank"]
     rank = registry.extension("x_rank")

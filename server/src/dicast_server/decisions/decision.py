@@ -192,6 +192,7 @@ class Decision:
         plan, history = opened.plan, opened.history
         own = [scores.mass for prompt, _, scores in history if not prompt.prior]
         done = reading or Reading(())
+        raws = done.scores or [scores.values for _, _, scores in history]
         return Diagnostics(
             readout=plan.readout,
             profile=plan.profile,
@@ -204,14 +205,14 @@ class Decision:
             order_spread=done.order_spread,
             prior_corrected=done.prior_corrected,
             length_normalized=done.length_normalized,
-            score_kind=_SEQUENCE if any(prompt.whole for prompt, _, _ in history) else _ONE_TOKEN,
+            score_kind=_score_kind([prompt for prompt, _, _ in history]),
             spread=Spread.of(reading.probabilities) if reading is not None else None,
             confidence_formula=plan.type.confidence_formula,
             prompt_hash=prompt_hash(self._origin, [pass_ for _, pass_, _ in history]),
             state_hash=self._origin.state_hash,
             passes=tuple(
-                PassDiagnostics(prompt.options, scores.values, pass_.scored, prompt.prior)
-                for prompt, pass_, scores in history
+                PassDiagnostics(prompt.options, raw, pass_.scored, prompt.prior)
+                for (prompt, pass_, _), raw in zip(history, raws, strict=True)
             ),
         )
 
@@ -226,7 +227,12 @@ def _check(probabilities: Sequence[float], options: int, readout: str) -> None:
         raise ValueError(f"the readout {readout} gave probabilities that are no distribution")
 
 
-_ONE_TOKEN, _SEQUENCE = "candidate_logit", "sequence_log_probability_including_eos"
+def _score_kind(prompts: Sequence[Prompt]) -> str:
+    """What the raw scores are."""
+    if any(prompt.spans for prompt in prompts):
+        return "pooled_score"
+    return "sequence_log_probability_including_eos" if any(p.whole for p in prompts) else "candidate_logit"
+
 
 _NOT_FINITE = Refused(
     RefusalReason.NOT_FINITE,

@@ -16,7 +16,8 @@ from dicast_server.models.load import LoadedModel
 class Adapting:
     """Builds an adapter's reader, checks it, and gives it a number; results in its machinery.
 
-    `weights` are the content of `adapters.safetensors`, `machinery` is the base's. Fails with AdapterRefused.
+    `weights` are the content of `adapters.safetensors`, `machinery` is the base's; the reader `pools` where
+    the adapter brings a head. Fails with AdapterRefused.
     """
 
     loaded: LoadedModel
@@ -24,6 +25,7 @@ class Adapting:
     weights: bytes
     number: int
     machinery: Machinery
+    pools: bool = False
     nbytes: int = 0
 
     def start(self, reader: Reader, tally: Tally) -> Steps[Machinery]:
@@ -31,7 +33,7 @@ class Adapting:
         model = adapted(self.loaded, self.adapter, self.weights)
         yield ()
         try:
-            made = yield from reader.adapt(model, self.number)
+            made = yield from reader.adapt(model, self.number, self.pools)
         except ValueError as error:
             name = self.adapter.name
             raise AdapterRefused(

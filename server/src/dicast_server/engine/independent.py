@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dicast_server.decisions.passes import Pass, Scores
+from dicast_server.engine.outputs import Outputs, means
 from dicast_server.engine.progress import Progress, Result, Turns
 from dicast_server.engine.stock import Stock
 
@@ -22,7 +23,7 @@ _POSITIONS = 64
 
 
 def read_independently(stock: Stock, pass_: Pass, progress: Progress[Result]) -> Turns[Result, Scores]:
-    """Score a pass: a forward of its prompt, or one a candidate of the prompt and all but its last token."""
+    """Read a pass: a forward of its prompt, or one a candidate of the prompt and all but its last token."""
     first = progress.tally.forwards
     values: list[float] = []
     mass = 0.0
@@ -32,6 +33,9 @@ def read_independently(stock: Stock, pass_: Pass, progress: Progress[Result]) ->
         hidden = stock.trunk(mx.array([prompt]))[0]
         progress.count()
         progress.tally.input_tokens += len(prompt)
+        if pass_.spans:
+            found = means([Outputs.of(hidden)], pass_.spans)
+            return Scores((), 1.0, (first,), means=found)
         if continuation:
             value = _log_probability(stock, hidden[len(pass_.tokens) - 1 :], continuation)
             values.append(value)

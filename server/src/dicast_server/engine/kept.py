@@ -57,7 +57,8 @@ class ScoreCache:
 
 def _key(salt: bytes, pass_: Pass) -> bytes:
     # Each part says how long it is, so that none can be read as the beginning of the next.
-    parts = [_ids(pass_.tokens), _ids(pass_.labels), *map(_ids, pass_.candidates)]
+    spans = [place for span in pass_.spans for place in span]
+    parts = [_ids(pass_.tokens), _ids(pass_.labels), _ids(spans), *map(_ids, pass_.candidates)]
     return hashlib.sha256(struct.pack("<I", len(salt)) + salt + b"".join(parts)).digest()
 
 

@@ -11,16 +11,17 @@ import mlx.core as mx
 from mlx import nn
 
 from dicast_server.decisions.passes import Pass, Scores
-from dicast_server.engine.candidates import read_candidates
+from dicast_server.engine.behind import longest_begun, read_behind
 from dicast_server.engine.costs import Costs
 from dicast_server.engine.cpu_trunk import CpuTrunk
 from dicast_server.engine.footprint import Footprint, WholeForward
 from dicast_server.engine.head import Head
 from dicast_server.engine.independent import read_independently
 from dicast_server.engine.kept import ScoreCache
+from dicast_server.engine.outputs import Outputs, everywhere
 from dicast_server.engine.prefix import Prefix, SharedPrefix, empty_prefix, opaque_prefix
 from dicast_server.engine.progress import Kept, Progress, Result, Rounds, Steps, Tally, Turns, alone
-from dicast_server.engine.selftest import tails_agree
+from dicast_server.engine.selftest import outputs_agree, tails_agree
 from dicast_server.engine.store import PrefixStore
 from dicast_server.engine.tails import Receive, Tails, read_prefix
 
@@ -111,19 +112,23 @@ class Reader:
         copy_bytes: int = COPY_BYTES,
         head: Head | None = None,
         number: int = 0,
+        pools: bool = False,
     ) -> None:
         """Check the head's path and the views on `probe`, a few token ids of labels.
 
         `threads` are those of a CPU that run a forward; tails are grouped by `costs`, by default those that
         come with dicast for the device. The copies that a layer makes of a prefix for the rows of a forward
         take at most `copy_bytes`. `head` is that of the model where it has been found already, and
-        `number` tells apart what is kept by whom.
+        `number` tells apart what is kept by whom. One that `pools` reads spans, and keeps what they need of
+        prefixes.
 
         Raises:
-            ValueError: tails give something else than full forwards, whichever way they are run.
+            ValueError: tails give something else than full forwards, whichever way they are run; or it pools
+                and the model's hidden states are not there to read.
         """
         self.forward_tokens = forward_tokens
         self.number = number
+        self.pools = pools
         self.head = head or Head(model, probe, threads)
         self._cpu_trunk: CpuTrunk | None = self.head.cpu_trunk
         self._stock = self.head.stock
@@ -132,9 +137,11 @@ class Reader:
         empty = next(agreeing, None)
         if empty is None:
             raise ValueError("tails over a prefix differ from full forwards")
+        if pools and not (self._stock.split and outputs_agree(self.head, empty, probe, forward_tokens)):
+            raise ValueError("its hidden states cannot be read, which its head is made for")
         self.empty = empty
         # What one token and what one forward leaves, from prefixes of one and of two tokens.
-        one, two = (_bytes_left(self.head, empty, probe[:tokens]) for tokens in (1, 2))
+        one, two = (_bytes_left(self.head, empty, probe[:tokens], pools) for tokens in (1, 2))
         self.footprint = Footprint(two - one, 2 * one - two, forward_tokens, not empty.shares_forwards)
         self._copy_bytes = copy_bytes
         self.costs = costs or Costs.shipped("cpu" if mx.default_device() == mx.cpu else "gpu")
@@ -162,10 +169,10 @@ class Reader:
         """
         return self if number == self.number else self._adapted[number]
 
-    def adapt(self, model: nn.Module, number: int) -> Turns[Result, Reader]:
+    def adapt(self, model: nn.Module, number: int, pools: bool = False) -> Turns[Result, Reader]:
         """Have a reader of the same model with an adapter beside this one; others take turns meanwhile.
 
-        Raises as the constructor does.
+        `pools` and what it raises are as of the constructor.
         """
         head = Head(model, self._probe, self._threads, self._cpu_trunk)
         yield ()
@@ -179,6 +186,7 @@ class Reader:
             copy_bytes=self._copy_bytes,
             head=head,
             number=number,
+            pools=pools,
         )
         return made
 
@@ -220,7 +228,7 @@ class Reader:
         return [Kept("this model's caches cannot be kept between requests")]
 
     def _tails(self, progress: Progress[Result]) -> Tails[Result]:
-        return Tails(self.head, progress, self.forward_tokens, self._cost, self._copy_bytes)
+        return Tails(self.head, progress, self.forward_tokens, self._cost, self._copy_bytes, self.pools)
 
     def _read_round(
         self,
@@ -239,7 +247,7 @@ class Reader:
                 progress.tally.input_tokens += kept.tokens
                 progress.tally.cached_tokens += kept.tokens
                 receive(pass_, kept.scores)
-            elif pass_.kept or (prefix := _longest_begun(pass_, work.prefixes)) is None:
+            elif pass_.kept or (prefix := longest_begun(pass_, work.prefixes)) is None:
                 # Its scores must not feel any neighbours, or its template begins prompts in other ways.
                 apart.append(pass_)
             else:
@@ -249,7 +257,7 @@ class Reader:
                 chain = self.store.chain(work.salt, self.number)
                 prefixes[tokens] = yield from read_prefix(tails, self.empty, tokens, chain)
             if together:
-                yield from _read_behind(tails, prefixes[tokens], together, work.isolated, receive)
+                yield from read_behind(tails, prefixes[tokens], together, work.isolated, receive)
         for pass_ in apart:
             yield from self._read_apart(tails, work, pass_, receive)
 
@@ -268,29 +276,11 @@ class Reader:
             receive(pass_, scores)
 
         isolated = work.isolated and not pass_.kept
-        yield from _read_behind(tails, self.empty, [pass_], isolated, keep if pass_.kept else receive)
+        yield from read_behind(tails, self.empty, [pass_], isolated, keep if pass_.kept else receive)
 
 
-def _read_behind(
-    tails: Tails[Result], prefix: Prefix, passes: Sequence[Pass], isolated: bool, receive: Receive
-) -> Turns[Result, None]:
-    """Read passes that continue a prefix: labels side by side, candidates pass by pass."""
-    labelled = [pass_ for pass_ in passes if pass_.labels]
-    yield from tails.read(prefix, labelled, isolated, receive)
-    for pass_ in passes:
-        if pass_.candidates:
-            receive(pass_, (yield from read_candidates(tails, prefix, pass_, isolated)))
-
-
-def _longest_begun(pass_: Pass, prefixes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
-    """The longest prefix that a pass begins with, and has at least one token more, to read at."""
-    length = len(pass_.tokens)
-    begun = [each for each in prefixes if len(each) < length and pass_.tokens[: len(each)] == each]
-    return max(begun, key=len, default=None)
-
-
-def _bytes_left(head: Head, empty: Prefix, tokens: Sequence[int]) -> int:
+def _bytes_left(head: Head, empty: Prefix, tokens: Sequence[int], pools: bool) -> int:
     """What one forward of so many tokens leaves."""
     caches = empty.caches(1)
-    head.forward([tokens], caches)
-    return empty.after(caches, len(tokens)).nbytes
+    picked = head.forward([tokens], caches, everywhere([tokens]))
+    return empty.after(caches, len(tokens), Outputs.of(picked) if pools else None).nbytes

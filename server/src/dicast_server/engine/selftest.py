@@ -9,10 +9,12 @@ import mlx.core as mx
 
 from dicast_server.engine.head import Head
 from dicast_server.engine.layers import Attention
+from dicast_server.engine.outputs import everywhere
 from dicast_server.engine.prefix import Prefix, SharedPrefix
 
 _TAIL = 5
 _MOST_TOKENS = 640
+_OUTPUTS = 24
 _TOLERANCE = 0.05
 """Of the largest value: far above the rounding of half precision, far below a wrong mask or position."""
 
@@ -38,6 +40,18 @@ def tails_agree(head: Head, empty: Prefix, probe: Sequence[int], forward_tokens:
         ends = [head.forward([each], prefix.caches(1))[0] for each in (tail, shorter)]
     wholes = [head.forward([whole], empty.caches(1))[0] for whole in (tokens, tokens[:-2])]
     return all(_close(end, whole) for end, whole in zip(ends, wholes, strict=True))
+
+
+def outputs_agree(head: Head, empty: Prefix, probe: Sequence[int], forward_tokens: int) -> bool:
+    """Read a probe in two pieces and at once, and compare what the trunk gives for each of its tokens."""
+    tokens = list(itertools.islice(itertools.cycle(probe), min(_OUTPUTS, forward_tokens)))
+    start, rest = tokens[: len(tokens) // 2], tokens[len(tokens) // 2 :]
+    caches = empty.caches(1)
+    first = head.forward([start], caches, everywhere([start]))
+    behind = empty.after(caches, len(start)).caches(1)
+    second = head.forward([rest], behind, everywhere([rest]))
+    whole = head.forward([tokens], empty.caches(1), everywhere([tokens]))
+    return _close(mx.concatenate([first, second]), whole)
 
 
 def _length(empty: Prefix) -> int:

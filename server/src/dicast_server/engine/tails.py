@@ -11,6 +11,7 @@ import mlx.core as mx
 from dicast_server.decisions.passes import Pass, Scores
 from dicast_server.engine.groups import group_tails
 from dicast_server.engine.head import Head
+from dicast_server.engine.outputs import Outputs, everywhere
 from dicast_server.engine.prefix import Prefix, SharedPrefix
 from dicast_server.engine.progress import Progress, Result, Turns
 from dicast_server.engine.store import Chain
@@ -29,6 +30,7 @@ class Tails(Generic[Result]):
         forward_tokens: the most tokens of one forward, padding included.
         cost: what a forward of so many tokens costs.
         copy_bytes: the most that one layer's copies of a prefix for the rows of a forward take.
+        pools: prefixes keep the trunk's outputs, which spans are read of.
     """
 
     head: Head
@@ -36,6 +38,7 @@ class Tails(Generic[Result]):
     forward_tokens: int
     cost: Callable[[int], float]
     copy_bytes: int
+    pools: bool = False
 
     def forward(
         self,
@@ -58,8 +61,12 @@ class Tails(Generic[Result]):
         """Read one row of tokens behind a prefix: the longer prefix."""
         for start in range(0, len(tokens), self.forward_tokens):
             piece = tokens[start : start + self.forward_tokens]
-            _, caches = yield from self.forward([piece], prefix)
-            prefix = prefix.after(caches, len(piece))
+            if self.pools:
+                picked, caches = yield from self.forward([piece], prefix, everywhere([piece]))
+                prefix = prefix.after(caches, len(piece), Outputs.of(picked))
+            else:
+                _, caches = yield from self.forward([piece], prefix)
+                prefix = prefix.after(caches, len(piece))
         return prefix
 
     def groups(self, prefix: Prefix, lengths: Sequence[int], isolated: bool) -> list[list[int]]:

@@ -1,6 +1,8 @@
 """The prompt around a user's message: the chat template, rendered once when the model is loaded."""
 
+import bisect
 import hashlib
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -110,6 +112,28 @@ class PromptFrame:
         """The ids of one whole prompt per message, encoded on all CPUs."""
         texts = [self.before + message + self.after for message in messages]
         return [(*self.head, *ids, *self.tail) for ids in self.encoder.encode_texts(texts)]
+
+    def locate_many(
+        self, messages: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]
+    ) -> list[tuple[tuple[int, ...], tuple[tuple[int, int], ...]]]:
+        """The ids of one whole prompt per message, and the ranges of them that begin in its spans.
+
+        Args:
+            messages: each as in `encode_many`, which gives the same ids.
+            spans: of each message, ranges of its characters, (start, end).
+        """
+        texts = [self.before + message + self.after for message in messages]
+        found = []
+        for (ids, begins), ranges in zip(self.encoder.locate_texts(texts), spans, strict=True):
+            # A normalizer may turn characters around.
+            ascending = list(itertools.accumulate(begins, max))
+            places = [
+                len(self.head) + bisect.bisect_left(ascending, len(self.before) + at)
+                for at in itertools.chain.from_iterable(ranges)
+            ]
+            pairs = zip(places[::2], places[1::2], strict=True)
+            found.append(((*self.head, *ids, *self.tail), tuple(pairs)))
+        return found
 
     def least_tokens(self, text: str) -> int:
         """How many tokens a text has at least, without encoding it."""

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from dicast import jsontext
 from dicast_server.decisions.passes import Prompt, Reads
 from dicast_server.decisions.questions import Content, Question
+from dicast_server.readouts.pooled_head import PooledHead
 from dicast_server.readouts.profile import Profile
 
 Settings_contra = TypeVar("Settings_contra", contravariant=True)
@@ -20,10 +21,12 @@ class Model:
 
     `single_tokens(system, texts)` are those of some texts that are each one token of their own where the
     reply begins, in their order, no two of them the same token; `system` is the text of the system's message.
+    `head` is what reads means of hidden states; a model that has one is read by nothing else.
     """
 
     profile: Profile
     single_tokens: Callable[[str, Sequence[str]], Sequence[str]]
+    head: PooledHead | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,7 +142,8 @@ class Adapters:
 
     async def _adapt(self, served: Served, adapter: Adapter, weights: bytes, number: int) -> Machinery:
         """Have the engine build the adapter's reader, in turn with what it reads."""
-        work = Adapting(served.model, adapter, weights, number, served.machinery)
+        pools = served.head is not None
+        work = Adapting(served.model, adapter, weights, number, served.machinery, pools)
         async with aclosing(run(self._host.engine, work)) as events:
             async for event in events:
                 if isinstance(event, Machinery):

@@ -9,6 +9,7 @@ from enum import Enum
 
 from dicast_server.adapters.document import Adapter
 from dicast_server.calibration.document import Key
+from dicast_server.readouts.pooled import NAME as POOLED
 from dicast_server.service import failures
 from dicast_server.service.loading import Served
 from dicast_server.service.planning import Planner
@@ -113,9 +114,13 @@ class Entry:
             gone()
 
     def readouts(self) -> list[str]:
-        """The names of all readouts, that of a question whose request names none first."""
-        default = self.served.profile.readout if self.served is not None else ""
-        return sorted(self.registry.readouts, key=lambda name: name != default)
+        """The names of the readouts that read it, that of a question whose request names none first."""
+        served = self.served
+        if served is not None and served.head is not None:
+            return [POOLED]
+        default = served.profile.readout if served is not None else ""
+        others = [name for name in self.registry.readouts if name != POOLED]
+        return sorted(others, key=lambda name: name != default)
 
     @property
     def prompt_version(self) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from dicast_server import blas
 from dicast_server.adapters.document import Adapter
 from dicast_server.engine.costs import Costs
+from dicast_server.engine.footprint import Footprint
 from dicast_server.engine.machinery import Machinery, machinery
 from dicast_server.engine.reader import COPY_BYTES, FORWARD_TOKENS, Reader
 from dicast_server.engine.store import PrefixStore
@@ -20,6 +21,7 @@ from dicast_server.models.load import LoadedModel, load
 from dicast_server.profiling.pinning import Identity, profile_of
 from dicast_server.profiling.profile_file import ProfileFile, shipped
 from dicast_server.readouts.letters import LETTERS
+from dicast_server.readouts.pooled_head import PooledHead
 from dicast_server.readouts.profile import Profile
 from dicast_server.service.calibrated import Reading
 from dicast_server.service.memory import Memory
@@ -43,7 +45,8 @@ class Served:
     """A loaded model with all that the service knows of it.
 
     `labels` are the letters' token ids; what is read at once may take `work_bytes`. `reader` is the base's,
-    also with a `tuning`, whose own reader is beside it; the rest is as the adapter has it.
+    also with a `tuning`, whose own reader is beside it; the rest is as the adapter has it. `head` is that of
+    an adapter that reads means of hidden states: by it alone the model is read.
     """
 
     reader: Reader
@@ -53,6 +56,7 @@ class Served:
     labels: dict[str, int]
     work_bytes: int | None = None
     tuning: Tuning | None = None
+    head: PooledHead | None = None
 
     @property
     def id(self) -> str:
@@ -63,7 +67,7 @@ class Served:
     def context(self) -> int:
         """The most tokens of a prompt: as many as the model reads and as fit into `work_bytes`."""
         most = self.model.context
-        return most if self.work_bytes is None else self.reader.footprint.within(self.work_bytes, most)
+        return most if self.work_bytes is None else self._footprint.within(self.work_bytes, most)
 
     @property
     def salt(self) -> bytes:
@@ -80,12 +84,22 @@ class Served:
             adapter = self.tuning.adapter
             # The scale is not among the weights.
             decisive += [adapter.weights_sha256, adapter.scale]
+        if self.head is not None:
+            decisive.append("outputs are kept")
         return hashlib.sha256(json.dumps(decisive).encode()).digest()
 
     @property
     def memory(self) -> Memory:
         """What requests take while they are read."""
-        return Memory(self.reader.footprint, self.reader.whole_forward, self.work_bytes)
+        return Memory(self._footprint, self.reader.whole_forward, self.work_bytes)
+
+    @property
+    def _footprint(self) -> Footprint:
+        """That of the base and, with a head, of the outputs besides; the layers may be fewer."""
+        footprint = self.reader.footprint
+        if self.head is None:
+            return footprint
+        return replace(footprint, token_bytes=footprint.token_bytes + 4 * self.head.size)
 
     @property
     def reading(self) -> Reading:
@@ -116,6 +130,7 @@ class Served:
             if tuning is None
             else f"{model.weights_hash}:{tuning.adapter.weights_sha256}",
             through=tuning.number if tuning is not None else 0,
+            head=self.head,
         )
 
     def openings(self) -> Iterator[Served]:

@@ -17,6 +17,7 @@ from dicast_server.decisions.passes import Pass, Prompt
 from dicast_server.decisions.questions import Choice, Content, Predicate, Question
 from dicast_server.decisions.types import AnswerType, FieldError
 from dicast_server.engine.reader import Prewarming, Work
+from dicast_server.readouts.pooled_head import PooledHead
 from dicast_server.readouts.profile import Profile
 from dicast_server.readouts.readout import Model, Opening, Readout
 from dicast_server.service import failures
@@ -24,7 +25,7 @@ from dicast_server.service.contents import Faults, StateContent
 from dicast_server.service.failures import Violation
 from dicast_server.service.memory import Memory
 from dicast_server.service.registry import ChosenReadout, Registry
-from dicast_server.service.replies import CandidateError, Replies
+from dicast_server.service.replies import Replies
 from dicast_server.service.requests import AskedQuestion, DecisionRequest, RequestOptions
 from dicast_server.service.temperatures import NoGuaranteeError, Temperatures
 
@@ -37,7 +38,7 @@ class Planner:
     `memory` says what a request takes while it is read; `salt` names all that decides the bits of a kept
     prefix besides its tokens. `temperatures` are those of the profile, of the server and of its calibration.
     `model` and `weights_hash` are named in the prompts' hashes. `through` is the number of the reader that
-    reads for it.
+    reads for it. With a `head` nothing but means of hidden states is read.
     """
 
     replies: Replies
@@ -50,6 +51,7 @@ class Planner:
     model: str = ""
     weights_hash: str = ""
     through: int = 0
+    head: PooledHead | None = None
 
     def plan(self, request: DecisionRequest, tenant: str = "") -> Work[Answer]:
         """Tokenise a request and check it. Nobody finds a prefix of another tenant or cache salt.
@@ -120,7 +122,7 @@ class Planner:
     ) -> Readout:
         chosen = asked.readout if asked is not None and asked.readout is not None else self.default
         if chosen not in readouts:
-            model = Model(self.profile, self.replies.single_tokens)
+            model = Model(self.profile, self.replies.single_tokens, self.head)
             readouts[chosen] = chosen.kind.open(state, model, chosen.settings)
         return readouts[chosen]
 
@@ -197,25 +199,18 @@ class Planner:
         for place, (_, prompt) in enumerate(asked):
             by_system.setdefault(prompt.system, []).append(place)
         for system, places in by_system.items():
-            encoded = self.replies.frame(system).encode_many([asked[place][1].message for place in places])
-            for place, tokens in zip(places, encoded, strict=True):
+            made = self.replies.passes(system, [asked[place][1] for place in places], self.head is not None)
+            for place, pass_ in zip(places, made, strict=True):
+                if isinstance(pass_, Pass):
+                    passes[place] = pass_
+                    continue
                 question, prompt = asked[place]
-                try:
-                    passes[place] = self._pass(prompt, tokens)
-                except CandidateError as error:
-                    option = None if error.place is None else prompt.options[error.place]
-                    path = _text_path(question, ways[question.index], option)
-                    faults[path] = Violation(path, str(error))
+                option = None if pass_.place is None else prompt.options[pass_.place]
+                path = _text_path(question, ways[question.index], option)
+                faults[path] = Violation(path, str(pass_))
         if faults:
             raise failures.invalid(faults.values())
         return [passes[place] for place in range(len(asked))]
-
-    def _pass(self, prompt: Prompt, tokens: tuple[int, ...]) -> Pass:
-        if prompt.whole:
-            candidates = self.replies.candidates(prompt.system, prompt.labels)
-            return Pass(tokens, candidates=candidates, kept=prompt.prior)
-        labels = self.replies.label_ids(prompt.system, prompt.labels)
-        return Pass(tokens, labels=labels, kept=prompt.prior)
 
     def _content(self, state: StateContent) -> Content:
         text = state_text(state) if isinstance(state, tuple) else state

@@ -6,11 +6,17 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Protocol
 
+from dicast_server.decisions.passes import Pass, Prompt
 from dicast_server.models.answer_slot import Unreadable
 from dicast_server.readouts.direct import LABELS
 from dicast_server.readouts.letters import LETTERS
 
 _KNOWN = tuple(dict.fromkeys((*LETTERS, *LABELS)))
+_LABELS_ONLY = "is read by means of hidden states, for which this model has no head"
+_SPANS_ONLY = (
+    "reads what the model would reply, and the adapter of this one reads nothing but means of hidden states: "
+    "name no readout, or ask a model without such an adapter"
+)
 _SYSTEMS = 16
 """How many system texts' labels are kept; dicast's own readouts have three."""
 
@@ -25,6 +31,11 @@ class Frame(Protocol):
     def encode_many(self, messages: Sequence[str]) -> list[tuple[int, ...]]:
         """The whole prompt's token ids for each message."""
 
+    def locate_many(
+        self, messages: Sequence[str], spans: Sequence[Sequence[tuple[int, int]]]
+    ) -> list[tuple[tuple[int, ...], tuple[tuple[int, int], ...]]]:
+        """The same, and the ranges of the ids for each message's ranges of characters."""
+
     def least_tokens(self, text: str) -> int:
         """How many tokens a text has at least, without encoding it."""
 
@@ -36,7 +47,10 @@ class Frame(Protocol):
 
 
 class CandidateError(ValueError):
-    """A text cannot be a reply of this model; `place` is its place among the texts, None for all of them."""
+    """A prompt cannot be read: a text cannot be a reply of this model.
+
+    `place` is that of the text among those of the prompt, None for all of them.
+    """
 
     def __init__(self, message: str, place: int | None = None) -> None:
         super().__init__(message)
@@ -56,6 +70,34 @@ class Replies:
         """Those of some texts that are one token each where the reply begins, all different."""
         found = self._ids(system, texts)
         return [text for text in texts if text in found]
+
+    def passes(self, system: str, prompts: Sequence[Prompt], pooled: bool) -> list[Pass | CandidateError]:
+        """Prompts under one system's text in tokens, with what is read, or why one cannot be read.
+
+        `pooled` is whether the model reads spans, and nothing else.
+        """
+        frame = self.frame(system)
+        messages = [prompt.message for prompt in prompts]
+        made: list[Pass | CandidateError] = []
+        if pooled:
+            located = frame.locate_many(messages, [prompt.spans for prompt in prompts])
+        else:
+            located = [(tokens, ()) for tokens in frame.encode_many(messages)]
+        for prompt, (tokens, spans) in zip(prompts, located, strict=True):
+            try:
+                if pooled != bool(prompt.spans):
+                    raise CandidateError(_LABELS_ONLY if prompt.spans else _SPANS_ONLY)
+                made.append(_pooled(tokens, spans) if pooled else self._answered(prompt, tokens))
+            except CandidateError as error:
+                made.append(error)
+        return made
+
+    def _answered(self, prompt: Prompt, tokens: tuple[int, ...]) -> Pass:
+        if prompt.whole:
+            candidates = self.candidates(prompt.system, prompt.labels)
+            return Pass(tokens, candidates=candidates, kept=prompt.prior)
+        labels = self.label_ids(prompt.system, prompt.labels)
+        return Pass(tokens, labels=labels, kept=prompt.prior)
 
     def label_ids(self, system: str, labels: Sequence[str]) -> tuple[int, ...]:
         """A token id a label.
@@ -96,6 +138,12 @@ class Replies:
         if len(known) == len(texts):
             return known
         return self.frame(system).label_ids(texts)
+
+
+def _pooled(tokens: tuple[int, ...], spans: Sequence[tuple[int, int]]) -> Pass:
+    """A pass as far as its last span; what a template puts behind the message is not read."""
+    end = max((last for start, last in spans if start < last), default=1)
+    return Pass(tokens[:end], spans=tuple((min(start, end), min(last, end)) for start, last in spans))
 
 
 def _shortened(text: str) -> str:
