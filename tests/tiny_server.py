@@ -29,6 +29,7 @@ from dicast_server.models.frames import Frames
 from dicast_server.models.load import LoadedModel
 from dicast_server.readouts.letters import LETTERS
 from dicast_server.readouts.profile import STOCK, Profile
+from dicast_server.service.adapter_loading import AdapterPlace
 from dicast_server.service.calibrating import CalibrationSource
 from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue
@@ -166,6 +167,7 @@ async def serving(
     keys: Keys | None = None,
     registry: Registry = REGISTRY,
     calibration: CalibrationSource | None = None,
+    default: AdapterPlace | None = None,
 ) -> AsyncIterator[Running]:
     """Serve a tiny model on a free port of the loopback."""
     limits = limits or Limits()
@@ -175,6 +177,7 @@ async def serving(
         in_flight=limits.in_flight,
         least_option_mass=least_option_mass,
         calibration=calibration,
+        default=default,
     )
     server = Server(
         host, Catalogue(host, "/models/tiny"), limits, deadlines or Deadlines(), drain_s, keys=keys
