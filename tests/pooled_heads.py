@@ -10,16 +10,16 @@ def tensors(size: int, rank: int = 3, seed: int = 0) -> dict[str, NDArray[np.flo
     """The tensors of a head for hidden states of `size` numbers; no two alike."""
     draw = np.random.default_rng(seed)
     made: dict[str, NDArray[np.float64]] = {
-        "mu": draw.normal(size=(3, size)) * 0.1,
-        "sd": draw.uniform(0.5, 2.0, size=(3, size)),
-        "d": draw.normal(size=(2, size)),
-        "w": draw.normal(size=(2, size)),
-        "t": draw.normal(size=3),
-        "b": draw.normal(size=1),
+        "centre": draw.normal(size=(3, size)) * 0.1,
+        "spread": draw.uniform(0.5, 2.0, size=(3, size)),
+        "likeness": draw.normal(size=(2, size)),
+        "lean": draw.normal(size=(2, size)),
+        "weight": draw.normal(size=3),
+        "offset": draw.normal(size=1),
     }
-    for name in "gqmp":
-        made[f"{name}1"] = draw.normal(size=(rank, size)) / size
-        made[f"{name}2"] = draw.normal(size=(size, rank))
+    for name in ("gate", "asked", "mix", "claim"):
+        made[f"{name}_in"] = draw.normal(size=(rank, size)) / size
+        made[f"{name}_out"] = draw.normal(size=(size, rank))
     return made
 
 

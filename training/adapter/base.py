@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import mlx.core as mx
@@ -13,7 +14,7 @@ from mlx.utils import tree_flatten
 from numpy.typing import NDArray
 
 from dicast_server import caches
-from dicast_server.models import embedded
+from dicast_server.config import DEFAULT_MODEL
 from dicast_server.readouts import pooled
 from dicast_server.readouts.pooled_head import PooledHead
 from dicast_server.readouts.profile import STOCK
@@ -33,12 +34,12 @@ class Base:
     @classmethod
     def load(cls) -> Base:
         """Load it; it is fetched where it is not there."""
-        return cls(load_served(embedded.MODEL_ID, caches.location(), profile=PROFILE))
+        return cls(load_served(DEFAULT_MODEL, caches.location(), profile=PROFILE))
 
     def planner(self) -> Planner:
         """What writes the prompts; its head reads nothing sensible."""
-        args = self.served.model.model.args
-        return replace(self.served, head=PooledHead.blank(args.hidden_size)).planner(Registry.installed())
+        size = self.served.model.model.args.hidden_size
+        return replace(self.served, head=PooledHead(MappingProxyType({}), size)).planner(Registry.installed())
 
     def write(self, path: Path, layers: int) -> None:
         """Write the first layers' weights, float32 under transformers' names, and their configuration."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import torch
 from training.adapter.lessons import Forward, Lesson, forwards
 from training.adapter.network import Network
 
-_LOOKED_AT = 300
+_LOOKED_AT = 200
 _REPORTED = 1500
 
 
@@ -38,13 +38,39 @@ class Pace:
 
     tokens: int
     step_tokens: int = 4000
-    forward_tokens: int = 2500
+    forward_tokens: int = 1300
     rate: float = 1e-3
     head_rate: float = 1e-3
     head_decay: float = 0.05
     warm_steps: int = 30
     seed: int = 0
     save_every_s: float = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Processes that learn together: each reads its share of a step, and all make the same step."""
+
+    rank: int = 0
+    count: int = 1
+
+    def share(self, given: Iterable[Forward]) -> list[Forward]:
+        """This process's forwards."""
+        return list(given)[self.rank :: self.count]
+
+    def add_up(self, parameters: Sequence[Any]) -> None:
+        """Make each gradient the sum of all processes'."""
+        if self.count == 1:
+            return
+        every = torch.cat(
+            [
+                (value.grad if value.grad is not None else torch.zeros_like(value)).ravel()
+                for value in parameters
+            ]
+        )
+        torch.distributed.all_reduce(every)
+        for value, grad in zip(parameters, every.split([value.numel() for value in parameters]), strict=True):
+            value.grad = grad.view_as(value).clone()
 
 
 @dataclass(slots=True)
@@ -61,8 +87,10 @@ def learn(
     network: Network,
     epochs: Sequence[Sequence[Lesson]],
     pace: Pace,
+    *,
     checkpoint: Path,
     report: Callable[[str], None],
+    peers: Peers = Peers(),
 ) -> Run:
     """Learn from epochs in turn until so many tokens are learned from; go on where `checkpoint` was left."""
     torch.manual_seed(pace.seed)
@@ -82,6 +110,7 @@ def learn(
         network.look(list(forwards(epochs[0][:_LOOKED_AT], pace.forward_tokens)))
     network.train()
     seen: list[tuple[str, float, bool]] = []
+    learning = [*low_rank, *head]
     began, saved = time.monotonic() - run.seconds, time.monotonic()
     for step, (epoch, lessons) in enumerate(_steps(epochs, pace)):
         if run.tokens >= pace.tokens:
@@ -94,9 +123,10 @@ def learn(
         for group, rate in zip(optimizer.param_groups, rates, strict=True):
             group["lr"] = rate * share
         questions = sum(len(lesson.questions) for lesson in lessons)
-        for given in forwards(lessons, pace.forward_tokens):
+        for given in peers.share(forwards(lessons, pace.forward_tokens)):
             seen += _learn(network, given, questions)
-        torch.nn.utils.clip_grad_norm_([*low_rank, *head], 1.0)
+        peers.add_up(learning)
+        torch.nn.utils.clip_grad_norm_(learning, 1.0)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         run.step, run.epochs, run.seconds = step + 1, epoch, time.monotonic() - began
@@ -104,10 +134,11 @@ def learn(
         if run.step % 20 == 0:
             seen = seen[-_REPORTED:]
             report(f"{run.tokens / pace.tokens:.0%}, {run.seconds:.0f} s, {_told(seen)}")
-        if time.monotonic() - saved > pace.save_every_s:
+        if peers.rank == 0 and time.monotonic() - saved > pace.save_every_s:
             _save(network, optimizer, pace, run, checkpoint)
             saved = time.monotonic()
-    _save(network, optimizer, pace, run, checkpoint)
+    if peers.rank == 0:
+        _save(network, optimizer, pace, run, checkpoint)
     network.eval()
     return run
 

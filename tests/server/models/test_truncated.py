@@ -99,7 +99,7 @@ def test_a_head_comes_with_its_adapter(tmp_path: Path) -> None:
     head = head_of(loaded, contents)
     assert head is not None
     assert head.size == 64
-    assert head.tensors["g1"].shape == (5, 64)
+    assert head.tensors["gate_in"].shape == (5, 64)
     plain = Contents(*tiny_adapters.of(loaded))
     assert head_of(loaded, plain) is None
 
@@ -125,7 +125,7 @@ def test_a_head_of_a_model_that_cannot_be_cut_is_refused(tmp_path: Path) -> None
     ("content", "says"),
     [
         (b"", "cut off or damaged"),
-        (safetensors.numpy.save({"mu": np.zeros((3, 64))}), "cannot be read by its head"),
+        (safetensors.numpy.save({"centre": np.zeros((3, 64))}), "cannot be read by its head"),
         (safetensors.numpy.save(pooled_heads.tensors(32)), "reads 32 numbers a token, and the model has 64"),
     ],
 )
@@ -140,7 +140,7 @@ def test_a_head_in_half_precision_is_read_and_one_that_is_not_finite_is_refused(
     tensors = {name: each.astype(np.float16) for name, each in pooled_heads.tensors(64).items()}
     stored = Contents(contents.adapter, contents.weights, safetensors.numpy.save(tensors))
     assert head_of(loaded, stored) is not None
-    tensors["w"][0, 0] = np.nan
+    tensors["lean"][0, 0] = np.nan
     broken = Contents(contents.adapter, contents.weights, safetensors.numpy.save(tensors))
     with pytest.raises(AdapterRefused, match="not finite"):
         head_of(loaded, broken)

@@ -22,28 +22,28 @@ def by_hand(
     root = math.sqrt(SIZE)
 
     def unit(mean: Sequence[float], kind: int) -> list[float]:
-        z = [(mean[i] - of["mu"][kind][i]) / of["sd"][kind][i] for i in every]
+        z = [(mean[i] - of["centre"][kind][i]) / of["spread"][kind][i] for i in every]
         length = math.sqrt(sum(x * x for x in z))
         return [x / length * root if length else 0.0 for x in z]
 
     def product(name: str, x: Sequence[float]) -> list[float]:
-        inner = [sum(of[f"{name}1"][k][i] * x[i] for i in every) for k in range(RANK)]
-        return [sum(of[f"{name}2"][i][k] * inner[k] for k in range(RANK)) for i in every]
+        inner = [sum(of[f"{name}_in"][k][i] * x[i] for i in every) for k in range(RANK)]
+        return [sum(of[f"{name}_out"][i][k] * inner[k] for k in range(RANK)) for i in every]
 
     s, q = unit(means[0], 0), unit(means[1], 1)
-    m, g, own = product("m", s), product("g", q), product("q", q)
-    key = [(s[i] * of["d"][0][i] + m[i]) * (1 + g[i] / root) + own[i] for i in every]
+    m, g, own = product("mix", s), product("gate", q), product("asked", q)
+    key = [(s[i] * of["likeness"][0][i] + m[i]) * (1 + g[i] / root) + own[i] for i in every]
     scores = []
     for mean in means[2:]:
         o = unit(mean, 2)
         fits = sum(o[i] * key[i] for i in every)
-        scores.append(of["t"][0] * 8 / SIZE * fits + sum(of["w"][0][i] * o[i] for i in every) / root)
+        scores.append(of["weight"][0] * 8 / SIZE * fits + sum(of["lean"][0][i] * o[i] for i in every) / root)
     if is_predicate:
-        p = product("p", s)
-        holds = sum((s[i] * of["d"][1][i] + p[i]) * q[i] for i in every)
-        scores = [score * 0.3 * of["t"][2] for score in scores]
-        scores[0] += of["t"][1] * 3 / SIZE * holds + of["b"][0]
-        scores[0] += sum(of["w"][1][i] * q[i] for i in every) / root
+        p = product("claim", s)
+        holds = sum((s[i] * of["likeness"][1][i] + p[i]) * q[i] for i in every)
+        scores = [score * 0.3 * of["weight"][2] for score in scores]
+        scores[0] += of["weight"][1] * 3 / SIZE * holds + of["offset"][0]
+        scores[0] += sum(of["lean"][1][i] * q[i] for i in every) / root
     return [float(score) for score in scores]
 
 
@@ -57,7 +57,7 @@ def test_scores_are_those_of_the_formula(is_predicate: bool, options: int) -> No
 
 
 def test_a_mean_that_is_the_usual_one_stays_zeros() -> None:
-    tensors = {**pooled_heads.tensors(SIZE, RANK), "mu": np.zeros((3, SIZE))}
+    tensors = {**pooled_heads.tensors(SIZE, RANK), "centre": np.zeros((3, SIZE))}
     means = [[0.0] * SIZE, [1.0] * SIZE, [0.0] * SIZE, [2.0] * SIZE]
     found = PooledHead.of(tensors).scores(True, means)
     assert found == pytest.approx(by_hand(tensors, True, means), rel=1e-12)
@@ -77,7 +77,7 @@ def test_what_is_given_may_change_afterwards() -> None:
     head = PooledHead.of(tensors)
     means = np.ones((4, SIZE))
     before = head.scores(False, means)
-    tensors["w"][:] = 0.0
+    tensors["lean"][:] = 0.0
     assert head.scores(False, means) == before
 
 
@@ -90,13 +90,13 @@ def test_means_of_another_model_are_refused(means: NDArray[np.float64]) -> None:
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        ({"mu": None}, "no matrices mu and g1"),
-        ({"q2": None}, "missing or unknown tensors: q2"),
+        ({"centre": None}, "no matrices centre and gate_in"),
+        ({"asked_out": None}, "missing or unknown tensors: asked_out"),
         ({"extra": np.ones(1)}, "missing or unknown tensors: extra"),
-        ({"p1": np.ones((RANK, SIZE + 1))}, "p1 has shape"),
-        ({"t": np.ones((3, 1))}, "t has shape"),
-        ({"b": np.array([math.nan])}, "b has numbers that are not finite"),
-        ({"sd": np.zeros((3, SIZE))}, "sd has numbers that are not above 0"),
+        ({"claim_in": np.ones((RANK, SIZE + 1))}, "claim_in has shape"),
+        ({"weight": np.ones((3, 1))}, "weight has shape"),
+        ({"offset": np.array([math.nan])}, "offset has numbers that are not finite"),
+        ({"spread": np.zeros((3, SIZE))}, "spread has numbers that are not above 0"),
     ],
 )
 def test_a_wrong_tensor_is_refused(change: dict[str, NDArray[np.float64] | None], problem: str) -> None:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 Numbers: TypeAlias = NDArray[np.float64]
 
 _STATE, _QUESTION, _OPTION = 0, 1, 2
-"""Rows of `mu` and `sd`: the kinds of spans."""
+"""Rows of `centre` and `spread`: the kinds of spans."""
 
-_PRODUCTS = ("g", "q", "m", "p")
-"""Each a product of two thin matrices: x1 reads `rank` numbers of d, x2 writes d of them."""
+_PRODUCTS = ("gate", "asked", "mix", "claim")
+"""Each a product of two thin matrices: x_in reads `rank` numbers of d, x_out writes d of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,16 +34,17 @@ class PooledHead:
         """Check tensors as they are in an adapter's file, and widen them to float64.
 
         Args:
-            tensors: of any float type, with d the size of the hidden states and r any rank: mu and sd
-                (3, d), d and w (2, d), t (3,), b (1,), and for each x of g, q, m, p x1 (r, d) and x2 (d, r).
+            tensors: of any float type, with d the size of the hidden states and r any rank: centre and
+                spread (3, d), likeness and lean (2, d), weight (3,), offset (1,), and for each x of gate,
+                asked, mix and claim x_in (r, d) and x_out (d, r).
 
         Raises:
-            ValueError: one is missing, unknown, of another shape or not finite, or an sd is not above 0.
+            ValueError: one is missing, unknown, of another shape or not finite, or a spread is not above 0.
         """
-        mu, g1 = tensors.get("mu"), tensors.get("g1")
-        if mu is None or mu.ndim != 2 or g1 is None or g1.ndim != 2:
-            raise ValueError("the head has no matrices mu and g1")
-        size, rank = mu.shape[1], g1.shape[0]
+        centre, gate = tensors.get("centre"), tensors.get("gate_in")
+        if centre is None or centre.ndim != 2 or gate is None or gate.ndim != 2:
+            raise ValueError("the head has no matrices centre and gate_in")
+        size, rank = centre.shape[1], gate.shape[0]
         shapes = _shapes(size, rank)
         if set(tensors) != set(shapes):
             wrong = ", ".join(sorted(set(tensors) ^ set(shapes)))
@@ -59,8 +60,8 @@ class PooledHead:
                 raise ValueError(f"the head's {name} has numbers that are not finite")
             numbers.flags.writeable = False
             widened[name] = numbers
-        if not (widened["sd"] > 0).all():
-            raise ValueError("the head's sd has numbers that are not above 0")
+        if not (widened["spread"] > 0).all():
+            raise ValueError("the head's spread has numbers that are not above 0")
         return cls(widened, size)
 
     def scores(self, is_predicate: bool, means: Sequence[Sequence[float]] | Numbers) -> tuple[float, ...]:
@@ -79,42 +80,46 @@ class PooledHead:
         root = math.sqrt(self.size)
         state, asked = self._unit(every[0], _STATE), self._unit(every[1], _QUESTION)
         of = self.tensors
-        key = (state * of["d"][0] + self._product("m", state)) * (1 + self._product("g", asked) / root)
-        key += self._product("q", asked)
+        key = (state * of["likeness"][0] + self._product("mix", state)) * (
+            1 + self._product("gate", asked) / root
+        )
+        key += self._product("asked", asked)
         scores = []
         for mean in every[_OPTION:]:
             option = self._unit(mean, _OPTION)
-            fits = of["t"][0] * 8 / self.size * (option @ key)
-            scores.append(float(fits + of["w"][0] @ option / root))
+            fits = of["weight"][0] * 8 / self.size * (option @ key)
+            scores.append(float(fits + of["lean"][0] @ option / root))
         if not is_predicate:
             return tuple(scores)
-        scores = [score * 0.3 * float(of["t"][2]) for score in scores]
-        holds = (state * of["d"][1] + self._product("p", state)) @ asked
-        scores[0] += float(of["t"][1] * 3 / self.size * holds + of["b"][0] + of["w"][1] @ asked / root)
+        scores = [score * 0.3 * float(of["weight"][2]) for score in scores]
+        holds = (state * of["likeness"][1] + self._product("claim", state)) @ asked
+        scores[0] += float(
+            of["weight"][1] * 3 / self.size * holds + of["offset"][0] + of["lean"][1] @ asked / root
+        )
         return tuple(scores)
 
     def _unit(self, mean: Numbers, kind: int) -> Numbers:
         """A mean as a deviation from the usual, of root mean square 1; zeros stay zeros."""
-        deviation = (mean - self.tensors["mu"][kind]) / self.tensors["sd"][kind]
+        deviation = (mean - self.tensors["centre"][kind]) / self.tensors["spread"][kind]
         length = math.sqrt(float(deviation @ deviation))
         unit: Numbers = deviation if length == 0.0 else deviation / length * math.sqrt(self.size)
         return unit
 
     def _product(self, name: str, numbers: Numbers) -> Numbers:
         """A product of two thin matrices, applied to (d,)."""
-        inner: Numbers = self.tensors[f"{name}1"] @ numbers
-        outer: Numbers = self.tensors[f"{name}2"] @ inner
+        inner: Numbers = self.tensors[f"{name}_in"] @ numbers
+        outer: Numbers = self.tensors[f"{name}_out"] @ inner
         return outer
 
 
 def _shapes(size: int, rank: int) -> dict[str, tuple[int, ...]]:
     return {
-        "mu": (3, size),
-        "sd": (3, size),
-        "d": (2, size),
-        "w": (2, size),
-        "t": (3,),
-        "b": (1,),
-        **{f"{name}1": (rank, size) for name in _PRODUCTS},
-        **{f"{name}2": (size, rank) for name in _PRODUCTS},
+        "centre": (3, size),
+        "spread": (3, size),
+        "likeness": (2, size),
+        "lean": (2, size),
+        "weight": (3,),
+        "offset": (1,),
+        **{f"{name}_in": (rank, size) for name in _PRODUCTS},
+        **{f"{name}_out": (size, rank) for name in _PRODUCTS},
     }
