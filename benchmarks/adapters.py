@@ -27,6 +27,7 @@ from mlx import nn
 
 from dicast._encode import decide_request
 from dicast_server.adapters.document import Adapter, Base, Description, Training, TunedFor
+from dicast_server.adapters.file import Contents
 from dicast_server.engine.adapting import Adapting
 from dicast_server.engine.reader import Reader, Tally, alone
 from dicast_server.service.limits import Limits
@@ -93,7 +94,9 @@ def measure(engine: Engine, number: int, name: str, runs: int) -> dict[str, Any]
         pass
     loading = time.process_time() - start
     memory = mx.get_active_memory() - before
-    adapted = tuned(engine.served, made, "random", number, REGISTRY.readouts).planner(REGISTRY)
+    adapted = tuned(engine.served, Contents(made, weights), "random", number, REGISTRY.readouts).planner(
+        REGISTRY
+    )
     plain, beside = reader, reader.beside(number)
     ids = engine.served.model.frame.encode("a " * max(FORWARDS))
     ways: dict[str, tuple[Callable[[int], None], Callable[[int], None]]] = {

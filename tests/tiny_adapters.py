@@ -7,11 +7,14 @@ from typing import Any
 
 import made_adapters
 import mlx.core as mx
+import pooled_heads
+import safetensors.numpy
 from mlx import nn
 
 from dicast_server.adapters import file
-from dicast_server.adapters.document import Adapter, Base, Description
+from dicast_server.adapters.document import Adapter, Base, Description, TunedFor
 from dicast_server.models.load import LoadedModel
+from dicast_server.models.truncated import truncated
 
 KEYS = (
     *(f"self_attn.{name}_proj" for name in "qkvo"),
@@ -74,6 +77,31 @@ def write(folder: Path, loaded: LoadedModel, seed: int = 0, size: float = 0.3, *
     described = description_of(loaded, **fields)
     tensors = tensors_of(loaded.model, described.modules, described.rank, seed, size)
     return file.write(folder, described, content(tensors))
+
+
+def write_pooled(
+    folder: Path,
+    loaded: LoadedModel,
+    tuned_for: TunedFor,
+    *,
+    layers: int = 1,
+    head_rank: int = 3,
+    seed: int = 0,
+    size: float = 0.3,
+    dtype: mx.Dtype = mx.float32,
+    **fields: Any,
+) -> Adapter:
+    """A random adapter of the first layers, with a random head above them.
+
+    `tuned_for` is the pooled readout's, `dtype` that of the matrices in the file.
+    """
+    below = truncated(loaded.model, layers)
+    described = description_of(loaded, modules=modules_of(below), tuned_for=tuned_for, **fields)
+    tensors = tensors_of(below, described.modules, described.rank, seed, size)
+    head = pooled_heads.tensors(loaded.model.model.norm.weight.shape[0], head_rank, seed)
+    content_of_head = safetensors.numpy.save({name: each.astype("float32") for name, each in head.items()})
+    stored = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
+    return file.write(folder, described, content(stored), (layers, content_of_head))
 
 
 def of(loaded: LoadedModel, seed: int = 0, **fields: Any) -> tuple[Adapter, bytes]:

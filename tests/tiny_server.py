@@ -31,6 +31,7 @@ from dicast_server.readouts.letters import LETTERS
 from dicast_server.readouts.pooled import NAME as POOLED
 from dicast_server.readouts.pooled_head import PooledHead
 from dicast_server.readouts.profile import STOCK, Profile
+from dicast_server.service.adapter_loading import AdapterPlace
 from dicast_server.service.calibrating import CalibrationSource
 from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue
@@ -172,6 +173,7 @@ async def serving(
     keys: Keys | None = None,
     registry: Registry = REGISTRY,
     calibration: CalibrationSource | None = None,
+    default: AdapterPlace | None = None,
 ) -> AsyncIterator[Running]:
     """Serve a tiny model on a free port of the loopback."""
     limits = limits or Limits()
@@ -181,6 +183,7 @@ async def serving(
         in_flight=limits.in_flight,
         least_option_mass=least_option_mass,
         calibration=calibration,
+        default=default,
     )
     server = Server(
         host, Catalogue(host, "/models/tiny"), limits, deadlines or Deadlines(), drain_s, keys=keys

@@ -1,6 +1,7 @@
 """An adapter's folder: whole or refused with a reason, and never half replaced."""
 
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Callable
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from dicast_server.adapters import file
-from dicast_server.adapters.document import Adapter, is_name
+from dicast_server.adapters.document import Adapter, Head, TunedFor, is_name
 from dicast_server.adapters.errors import AdapterFileError
+from dicast_server.adapters.file import Contents
 from dicast_server.adapters.mlx_lm_config import config_of
 
 WEIGHTS = b"not read here"
@@ -51,6 +53,69 @@ def test_weights_may_be_written_by_a_callable(tmp_path: Path) -> None:
         path.write_bytes(WEIGHTS)
 
     assert file.write(tmp_path / "b", made_adapters.description(), write) == by_bytes
+
+
+HEAD = b"not read here either"
+
+
+def with_head(folder: Path, head: bytes = HEAD, layers: int = 1, **fields: Any) -> Adapter:
+    tuned_for = TunedFor(readout="pooled", prompt_version="pooled-v1")
+    return file.write(
+        folder, made_adapters.description(tuned_for=tuned_for, **fields), WEIGHTS, (layers, head)
+    )
+
+
+def test_a_head_is_written_and_read(tmp_path: Path) -> None:
+    adapter = with_head(tmp_path / "support")
+    assert file.read_contents(tmp_path / "support") == Contents(adapter, WEIGHTS, HEAD)
+    assert adapter.head == Head(layers=1, sha256=hashlib.sha256(HEAD).hexdigest())
+
+
+def test_another_head_is_another_adapter(tmp_path: Path) -> None:
+    plain = written(tmp_path / "plain")
+    others = [
+        with_head(tmp_path / "a"),
+        with_head(tmp_path / "b", b"other"),
+        with_head(tmp_path / "c", layers=2),
+    ]
+    assert plain.hash == plain.weights_sha256
+    assert len({adapter.weights_sha256 for adapter in (plain, *others)}) == 1
+    assert len({adapter.hash for adapter in (plain, *others)}) == 4
+
+
+def test_one_without_a_head_is_as_it_was_before_there_were_any(tmp_path: Path) -> None:
+    adapter = written(tmp_path / "support")
+    assert "head" not in json.loads((tmp_path / "support" / file.DOCUMENT).read_text())
+    (tmp_path / "support" / file.HEAD).write_bytes(b"of somebody else")
+    assert file.read_contents(tmp_path / "support") == Contents(adapter, WEIGHTS, None)
+
+
+def test_a_head_needs_the_readout_that_reads_by_it(tmp_path: Path) -> None:
+    with pytest.raises(ValidationError, match="go together"):
+        file.write(tmp_path / "support", made_adapters.description(), WEIGHTS, (1, HEAD))
+    pooled = TunedFor(readout="pooled", prompt_version="pooled-v1")
+    with pytest.raises(ValidationError, match="go together"):
+        written(tmp_path / "support", tuned_for=pooled)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda f: (f / file.HEAD).unlink(), "has no head.safetensors"),
+        (lambda f: (f / file.HEAD).write_bytes(HEAD[:-1]), "the head.safetensors .* cut off or not its own"),
+        (lambda f: edited(f, head=None), "a head and the readout pooled go together"),
+        (lambda f: edited(f, head={"layers": 3, "sha256": "3" * 64}), "above 3 layers"),
+        (lambda f: edited(f, head={"layers": 0, "sha256": "3" * 64}), "head.layers: "),
+    ],
+)
+def test_a_head_that_is_not_whole_is_refused(
+    damage: Callable[[Path], Any], says: str, tmp_path: Path
+) -> None:
+    with_head(tmp_path / "support")
+    damage(tmp_path / "support")
+    with pytest.raises(AdapterFileError, match=says):
+        file.read(tmp_path / "support")
 
 
 def damaged(damage: Callable[[Path], Any], folder: Path) -> str:

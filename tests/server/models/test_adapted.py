@@ -105,13 +105,26 @@ def put(name: str, array: Any) -> Callable[[dict[str, Any]], Any]:
         (put(f"{UP}.lora_a", mx.ones((64, 8))), r"of rank 4 has .*lora_a of the shape \(64, 8\)"),
         (put(f"{UP}.lora_b", mx.ones((4, 95))), r"lora_b of the shape \(4, 95\), and it must be \(4, 96\)"),
         (put(f"{UP}.lora_a", mx.ones((4, 64)).T.reshape(256)), r"\(256,\)"),
-        (put(f"{UP}.lora_a", mx.ones((64, 4), dtype=mx.float16)), r"in float16, not in float32"),
+        (put(f"{UP}.lora_a", mx.ones((64, 4), dtype=mx.int32)), r"in int32, not in float32"),
         (put(f"{UP}.lora_a", mx.full((64, 4), mx.nan)), rf"not finite in {UP}.lora_a"),
         (put(f"{UP}.lora_b", mx.full((4, 96), mx.inf)), rf"not finite in {UP}.lora_b"),
     ],
 )
 def test_what_is_not_what_it_says_is_refused(change: Callable[[dict[str, Any]], Any], says: str) -> None:
     assert re.search(says, changed(change))
+
+
+@pytest.mark.parametrize("dtype", [mx.float16, mx.bfloat16])
+def test_matrices_in_half_precision_are_widened(dtype: mx.Dtype) -> None:
+    loaded = tiny_adapters.loaded(tiny_models.family("llama"))
+    adapter, _ = tiny_adapters.of(loaded)
+    tensors = tiny_adapters.tensors_of(loaded.model, adapter.modules, adapter.rank)
+    half = {name: tensor.astype(dtype) for name, tensor in tensors.items()}
+    wide = {name: tensor.astype(mx.float32) for name, tensor in half.items()}
+    ours, theirs = (adapted(loaded, adapter, tiny_adapters.content(each)) for each in (half, wide))
+    held = [array for name, array in tree_flatten(ours.parameters()) if "lora" in name]
+    assert {array.dtype for array in held} == {mx.float32}
+    assert np.array_equal(tiny_models.logits(ours, IDS), tiny_models.logits(theirs, IDS))
 
 
 @pytest.mark.parametrize("cut", [1, 4, 1000, 10_000])

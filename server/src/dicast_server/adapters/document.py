@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Annotated, Literal, Self
 
@@ -13,6 +14,9 @@ FORMAT = "dicast-adapter"
 VERSION = 1
 
 MOST_RANK = 1024
+
+POOLED = "pooled"
+"""The readout that needs a head: it reads means of hidden states and no token's score."""
 
 NAME_PATTERN = r"[a-z0-9][a-z0-9._-]{0,62}"
 """What an adapter may be called: behind the model's id and a colon it is the name that requests use."""
@@ -70,6 +74,18 @@ class TunedFor(_Shape):
     settings: dict[str, bool | str] = {}
     style: _Style = OptionStyle.PLAIN
     prompt_version: str
+
+
+class Head(_Shape):
+    """What an adapter reads by instead of the model's own upper layers.
+
+    Attributes:
+        layers: the first so many of the base are run; above them is a final norm whose weight is ones.
+        sha256: of its `head.safetensors`.
+    """
+
+    layers: int = Field(ge=1)
+    sha256: _Sha256
 
 
 class Training(_Shape):
@@ -143,12 +159,40 @@ class Description(_Shape):
 
 
 class Adapter(Description):
-    """An adapter with the SHA-256 of its `adapters.safetensors`, which is its hash everywhere."""
+    """An adapter with the SHA-256 of its `adapters.safetensors`, and with its head, where it has one."""
 
     weights_sha256: _Sha256
+    head: Head | None = None
+
+    @model_validator(mode="after")
+    def _read_by_its_head(self) -> Self:
+        if (self.tuned_for.readout == POOLED) != (self.head is not None):
+            raise ValueError(f"a head and the readout {POOLED} go together")
+        if self.head is not None and self.head.layers > self.base.layers:
+            raise ValueError(f"its head is above {self.head.layers} layers, and its base has fewer")
+        return self
 
     @classmethod
-    def of(cls, description: Description, weights_sha256: str) -> Adapter:
-        """A description together with the weights that it turned out to be for."""
+    def of(cls, description: Description, weights_sha256: str, head: Head | None = None) -> Adapter:
+        """A description together with the weights that it turned out to be for.
+
+        Raises:
+            ValueError: the description and the head do not go together.
+        """
         fields = {name: getattr(description, name) for name in Description.model_fields}
-        return cls(**fields, weights_sha256=weights_sha256)
+        return cls(**fields, weights_sha256=weights_sha256, head=head)
+
+    @property
+    def hash(self) -> str:
+        """What it is called everywhere: another hash is another adapter. SHA-256 in hexadecimal.
+
+        It is that of its weights, and with a head that of both.
+        """
+        if self.head is None:
+            return self.weights_sha256
+        said = f"{self.weights_sha256} {self.head.layers} {self.head.sha256}"
+        return hashlib.sha256(said.encode()).hexdigest()
+
+    def to_json(self) -> str:
+        """The text of its `dicast.json`. One without a head is as it was before there were any."""
+        return self.model_dump_json(indent=1, exclude={"head"} if self.head is None else None) + "\n"

@@ -1,7 +1,8 @@
 """An adapter on disk: a folder that is written at once, and refused with a reason where it is not whole.
 
 It holds `adapters.safetensors` and `adapter_config.json`, which mlx-lm reads too, and `dicast.json`, which
-says what the other two are. A `calibration.json` beside them is the adapter's own.
+says what the other two are. `head.safetensors` is there where `dicast.json` names it. A `calibration.json`
+beside them is the adapter's own.
 """
 
 from __future__ import annotations
@@ -12,24 +13,40 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from dicast_server.adapters import mlx_lm_config
-from dicast_server.adapters.document import FORMAT, VERSION, Adapter, Description
+from dicast_server.adapters.document import FORMAT, VERSION, Adapter, Description, Head
 from dicast_server.adapters.errors import AdapterFileError
 
 DOCUMENT = "dicast.json"
 WEIGHTS = "adapters.safetensors"
+HEAD = "head.safetensors"
 CONFIG = "adapter_config.json"
 CALIBRATION = "calibration.json"
 
 Found = TypeVar("Found")
 
 
-def write(folder: Path, description: Description, weights: bytes | Callable[[Path], None]) -> Adapter:
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """An adapter as its folder holds it: the bytes of its `adapters.safetensors` and `head.safetensors`."""
+
+    adapter: Adapter
+    weights: bytes
+    head: bytes | None = None
+
+
+def write(
+    folder: Path,
+    description: Description,
+    weights: bytes | Callable[[Path], None],
+    head: tuple[int, bytes] | None = None,
+) -> Adapter:
     """Write an adapter: what was in the folder stays whole until the new one is.
 
     Args:
@@ -37,9 +54,11 @@ def write(folder: Path, description: Description, weights: bytes | Callable[[Pat
             it was made for the adapter that goes, and goes with it.
         description: what it is.
         weights: the content of `adapters.safetensors`, or what writes that file where it is told to.
+        head: how many layers of the base are below the head, and the content of `head.safetensors`.
 
     Raises:
         AdapterFileError: the folder cannot be written to. What `weights` raises besides OSError is passed on.
+        ValueError: a head without the readout `pooled`, or the other way round.
     """
     # Beside the folder, because a rename is atomic within a file system alone.
     temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
@@ -52,11 +71,16 @@ def write(folder: Path, description: Description, weights: bytes | Callable[[Pat
             weights(temporary / WEIGHTS)
         else:
             (temporary / WEIGHTS).write_bytes(weights)
-        adapter = Adapter.of(description, _sha256(temporary / WEIGHTS))
+        named = None
+        if head is not None:
+            layers, content = head
+            (temporary / HEAD).write_bytes(content)
+            named = Head(layers=layers, sha256=hashlib.sha256(content).hexdigest())
+        adapter = Adapter.of(description, _sha256(temporary / WEIGHTS), named)
         (temporary / CONFIG).write_text(mlx_lm_config.text_of(adapter), "utf-8")
-        (temporary / DOCUMENT).write_text(adapter.model_dump_json(indent=1) + "\n", "utf-8")
-        for name in (WEIGHTS, CONFIG, DOCUMENT):
-            _sync(temporary / name)
+        (temporary / DOCUMENT).write_text(adapter.to_json(), "utf-8")
+        for path in temporary.iterdir():
+            _sync(path)
         _sync(temporary)
         _put(temporary, folder)
     except OSError as error:
@@ -87,28 +111,38 @@ def read(folder: Path) -> Adapter:
     Raises:
         AdapterFileError: a file is missing, cut off or another one, or a later version of dicast wrote it.
     """
-    return read_with_weights(folder)[0]
+    return read_contents(folder).adapter
 
 
-def read_with_weights(folder: Path) -> tuple[Adapter, bytes]:
-    """The same, and the content of `adapters.safetensors`, of which the hash was taken. Raises as `read`."""
+def read_contents(folder: Path) -> Contents:
+    """The same, with the content of its files, of which the hashes were taken. Raises as `read`.
+
+    A `head.safetensors` that the document does not name is somebody else's and is not read.
+    """
     adapter = _document(folder)
-    for name in (WEIGHTS, CONFIG):
+    for name in (WEIGHTS, CONFIG, *([HEAD] if adapter.head is not None else [])):
         if not (folder / name).is_file():
             raise AdapterFileError(f"the adapter {folder.name} is not whole: it has no {name}")
-    weights = _guarded((folder / WEIGHTS).read_bytes, folder, WEIGHTS)
-    found = hashlib.sha256(weights).hexdigest()
-    if found != adapter.weights_sha256:
-        raise AdapterFileError(
-            f"the {WEIGHTS} of the adapter {folder.name} is cut off or not its own: its SHA-256 is {found}, "
-            f"and {DOCUMENT} names {adapter.weights_sha256}"
-        )
-    return adapter, weights
+    weights = _content(folder, WEIGHTS, adapter.weights_sha256)
+    head = None if adapter.head is None else _content(folder, HEAD, adapter.head.sha256)
+    return Contents(adapter, weights, head)
 
 
 def is_being_replaced(folder: Path) -> bool:
     """Whether an adapter is away for the moment in which another one takes its place."""
     return _old(folder).exists() and not folder.exists()
+
+
+def _content(folder: Path, name: str, sha256: str) -> bytes:
+    """A file's bytes, which must be those of a hash."""
+    content = _guarded((folder / name).read_bytes, folder, name)
+    found = hashlib.sha256(content).hexdigest()
+    if found != sha256:
+        raise AdapterFileError(
+            f"the {name} of the adapter {folder.name} is cut off or not its own: its SHA-256 is {found}, "
+            f"and {DOCUMENT} names {sha256}"
+        )
+    return content
 
 
 def _document(folder: Path) -> Adapter:

@@ -14,7 +14,7 @@ from dicast_server.adapters.document import NAME_PATTERN, is_name
 Signature: TypeAlias = tuple[tuple[str, int, int, int], ...]
 """Name, time of change, size and inode of each file of an adapter: another signature is another adapter."""
 
-_FILES = (file.DOCUMENT, file.WEIGHTS, file.CONFIG, file.CALIBRATION)
+_FILES = (file.DOCUMENT, file.WEIGHTS, file.HEAD, file.CONFIG, file.CALIBRATION)
 _OLD = re.compile(rf"\.({NAME_PATTERN})\.old")
 
 

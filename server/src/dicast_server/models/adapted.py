@@ -1,7 +1,8 @@
 """A model with an adapter beside its weights: a second tree of modules over the very same arrays.
 
 Nothing is merged. The base answers on with its own bits, an adapter takes the memory of its own two matrices
-a layer, and a base whose weights are quantised needs no rounding of the sum.
+a layer, and a base whose weights are quantised needs no rounding of the sum. One that brings a head is
+beside the base's first layers alone.
 """
 
 from __future__ import annotations
@@ -12,14 +13,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import mlx.core as mx
+import safetensors.numpy
 from mlx import nn
 from mlx_lm.tuner.lora import LoRALinear
+from safetensors import SafetensorError
 
 from dicast_server.adapters.document import Adapter
 from dicast_server.adapters.errors import AdapterRefused
+from dicast_server.adapters.file import Contents
 from dicast_server.models.load import LoadedModel
+from dicast_server.models.truncated import check as check_cut
+from dicast_server.models.truncated import truncated
+from dicast_server.readouts.pooled_head import PooledHead
 
 _SHOWN = 4
+_KINDS = (mx.float32, mx.float16, mx.bfloat16)
+"""What an adapter's matrices may be stored in; all are widened to the first."""
 
 
 def adapted(loaded: LoadedModel, adapter: Adapter, weights: bytes) -> nn.Module:
@@ -34,13 +43,16 @@ def adapted(loaded: LoadedModel, adapter: Adapter, weights: bytes) -> nn.Module:
         AdapterRefused: it belongs to another base, or is not what it says.
     """
     check_base(loaded, adapter)
+    base = _base(loaded, adapter)
     tensors = _tensors(adapter, weights)
     _check_names(adapter, tensors)
     replaced: dict[str, nn.Module] = {}
     for path in adapter.modules:
-        linear = _found(loaded.model, path, adapter)
-        a, b = tensors[f"{path}.lora_a"], tensors[f"{path}.lora_b"]
-        _check(adapter, path, linear, a, b)
+        linear = _found(base, path, adapter)
+        parts = f"{path}.lora_a", f"{path}.lora_b"
+        _check(adapter, path, linear, tensors[parts[0]], tensors[parts[1]])
+        a, b = (tensors[part].astype(mx.float32) for part in parts)
+        tensors.update(zip(parts, (a, b), strict=True))
         lora = LoRALinear.from_base(linear, adapter.rank, 0.0, adapter.scale)
         lora.lora_a, lora.lora_b = a, b
         replaced[path] = lora
@@ -48,9 +60,33 @@ def adapted(loaded: LoadedModel, adapter: Adapter, weights: bytes) -> nn.Module:
     finite = {name: mx.all(mx.isfinite(tensor)) for name, tensor in tensors.items()}
     if broken := [name for name, is_finite in finite.items() if not is_finite.item()]:
         raise AdapterRefused(f"the adapter {adapter.name} has numbers that are not finite in {_some(broken)}")
-    tree = with_modules(loaded.model, replaced)
+    tree = with_modules(base, replaced)
     assert isinstance(tree, nn.Module)
     return tree
+
+
+def head_of(loaded: LoadedModel, contents: Contents) -> PooledHead | None:
+    """The head that an adapter brings, None for one without. From any thread: it touches no array of MLX's.
+
+    Raises:
+        AdapterRefused: its file is damaged, or it is no head of this model's hidden states.
+    """
+    adapter, name = contents.adapter, contents.adapter.name
+    if adapter.head is None or contents.head is None:
+        return None
+    check_base(loaded, adapter)
+    try:
+        hidden = check_cut(loaded.model, adapter.head.layers)
+        head = PooledHead.of(safetensors.numpy.load(contents.head))
+    except SafetensorError as error:
+        raise AdapterRefused(f"the head of the adapter {name} is cut off or damaged") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise AdapterRefused(f"the adapter {name} cannot be read by its head: {error}") from error
+    if head.size != hidden:
+        raise AdapterRefused(
+            f"the head of the adapter {name} reads {head.size} numbers a token, and the model has {hidden}"
+        )
+    return head
 
 
 def check_base(loaded: LoadedModel, adapter: Adapter) -> None:
@@ -85,6 +121,16 @@ def with_modules(tree: Any, replaced: Mapping[str, nn.Module]) -> Any:
         # A module is a dictionary of what it holds.
         changed[key] = with_modules(tree[key], inner)
     return changed
+
+
+def _base(loaded: LoadedModel, adapter: Adapter) -> nn.Module:
+    """The model that an adapter is beside: the whole one, or what is below its head."""
+    if adapter.head is None:
+        return loaded.model
+    try:
+        return truncated(loaded.model, adapter.head.layers)
+    except ValueError as error:
+        raise AdapterRefused(f"the head of the adapter {adapter.name} cannot be read by: {error}") from error
 
 
 def _tensors(adapter: Adapter, weights: bytes) -> dict[str, mx.array]:
@@ -135,7 +181,7 @@ def _check(adapter: Adapter, path: str, linear: Any, a: mx.array, b: mx.array) -
                 f"the adapter {adapter.name} of rank {adapter.rank} has {path}.{part} of the shape "
                 f"{tuple(tensor.shape)}, and it must be {shape}"
             )
-        if tensor.dtype != mx.float32:
+        if tensor.dtype not in _KINDS:
             kind = str(tensor.dtype).removeprefix("mlx.core.")
             raise AdapterRefused(f"the adapter {adapter.name} has {path}.{part} in {kind}, not in float32")
 

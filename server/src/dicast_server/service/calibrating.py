@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from dicast_server import calibrations
 from dicast_server.calibration import file
@@ -23,6 +24,7 @@ from dicast_server.calibration.labelled import LabelledQuestion
 from dicast_server.calibration.rows import Collected
 from dicast_server.decisions.answers import Answer
 from dicast_server.engine.thread import Engine
+from dicast_server.readouts.readout import ReadoutKind
 from dicast_server.service.calibrated import (
     Calibrated,
     Given,
@@ -53,12 +55,14 @@ class CalibrationSource:
         given: the calibration to apply.
         questions: a file of labelled questions to fit on.
         folder: where earlier fits are, and where a new one goes; None: nowhere, and none is looked for.
+        shipped: what is applied where nothing else is found.
     """
 
     temperature: float | None = None
     given: Given | None = None
     questions: Path | None = None
     folder: Path | None = None
+    shipped: Given | None = None
 
     async def find(
         self, reading: Reading, planner: Planner, engine: Engine, told: Callable[[int, int], None]
@@ -97,10 +101,22 @@ class CalibrationSource:
 
         latest = await asyncio.to_thread(calibrations.newest, self.folder, fits, log.warning)
         if latest is None:
-            return None
+            return self._shipped(reading, readouts)
         path, calibration = latest
         _tell(calibration, f"found in {path}")
         return Calibrated(calibration, planner.default, 1)
+
+    def _shipped(self, reading: Reading, readouts: Mapping[str, ReadoutKind[Any]]) -> Calibrated | None:
+        """What comes with dicast, where it fits: it was made on another machine."""
+        if self.shipped is None:
+            return None
+        try:
+            found = reading.match(self.shipped.calibration, self.shipped.path, readouts)
+        except OtherSystem as error:
+            log.warning("the calibration that comes with dicast is not applied: %s", error)
+            return None
+        _tell(found.calibration, "comes with dicast")
+        return found
 
     async def _fitted(
         self,

@@ -54,13 +54,15 @@ class Catalogue:
     @property
     def entries(self) -> list[Entry]:
         """All models, the default one first."""
-        return [self._host.base, *(self._host.adapted[name] for name in sorted(self._host.adapted))]
+        return [self._host.default, *(self._host.adapted[name] for name in sorted(self._host.adapted))]
 
     def aliases_of(self, entry: Entry) -> list[str]:
-        """Names that mean a model."""
-        if not entry.name:
-            return list(self._aliases)
-        return [alias for alias, adapter in self._of_adapters.items() if adapter == entry.name]
+        """Names that mean a model, besides its id."""
+        named = [alias for alias, adapter in self._of_adapters.items() if adapter == entry.name]
+        if entry is not self._host.default:
+            return named
+        # An adapter that is the default answers for its base too.
+        return [*([self.base_id] if entry.name else []), *self._aliases, *named]
 
     @property
     def base_id(self) -> str:
@@ -80,11 +82,13 @@ class Catalogue:
         """
         bases = {"", self.base_id, *self._aliases}
         if name in bases:
-            return self._host.base
+            return self._host.default
         adapter = self._of_adapters.get(name)
         if adapter is None:
             base, colon, named = name.rpartition(":")
             adapter = named if colon and base in bases else ""
+        if adapter and adapter == self._host.default.name:
+            return self._host.default
         if adapter in self._host.adapted:
             return self._host.adapted[adapter]
         there = [known for entry in self.entries for known in (self.id_of(entry), *self.aliases_of(entry))]
@@ -205,7 +209,7 @@ class ModelServicer(ModelServiceServicer):
 def _adapter_message(entry: Entry, base: str) -> pb.Adapter:
     message = pb.Adapter(name=entry.name, base=base)
     if (adapter := entry.adapter) is not None:
-        message.hash = adapter.weights_sha256
+        message.hash = adapter.hash
         message.rank, message.modules = adapter.rank, len(adapter.modules)
         message.readout, message.style = adapter.tuned_for.readout, adapter.tuned_for.style.value
         message.settings = json.dumps(adapter.tuned_for.settings, ensure_ascii=False)

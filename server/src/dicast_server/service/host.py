@@ -14,6 +14,7 @@ from dicast_server.engine.thread import Engine
 from dicast_server.models import ModelRefused
 from dicast_server.profiling.comparison import LEAST_OPTION_MASS
 from dicast_server.service import failures
+from dicast_server.service.adapter_loading import AdapterLoader, AdapterPlace, in_the_models_place
 from dicast_server.service.calibrating import CalibrationSource
 from dicast_server.service.entry import Entry, Status
 from dicast_server.service.loading import Served
@@ -45,7 +46,9 @@ class Slot:
 class Host:
     """Owns the engine and the model that it serves, and lets in as many requests as may wait.
 
-    `base` is the model, `adapted` are its adapters by their names. Only the event loop changes them.
+    `base` is the model, `adapted` are its adapters by their names. `default` is what answers requests that
+    name neither: the base, or an adapter that takes its place; then nobody finds the base itself. Only the
+    event loop changes them.
     """
 
     def __init__(
@@ -57,10 +60,12 @@ class Host:
         work_bytes: int | None = None,
         least_option_mass: float = LEAST_OPTION_MASS,
         calibration: CalibrationSource | None = None,
+        default: AdapterPlace | None = None,
     ) -> None:
         """`load` runs on the engine thread and may raise ModelRefused; `registry` has what can be asked how.
 
-        What is read at once takes at most `work_bytes`. Without a `calibration` nothing is fitted.
+        What is read at once takes at most `work_bytes`. Without a `calibration` nothing is fitted. `default`
+        is the adapter that answers in the model's place.
         """
         self._load = load
         self.calibration = calibration or CalibrationSource()
@@ -69,7 +74,10 @@ class Host:
         self.starting = Starting(self._engine, least_option_mass)
         self._in_flight = 0
         self._most_in_flight = in_flight
+        self.loader = AdapterLoader(self._engine, self.starting)
+        self._default_place = default
         self.base = Entry(registry)
+        self.default = self.base if default is None else Entry(registry, default.name)
         self.adapted: dict[str, Entry] = {}
         self._loaded: Served | None = None
         self.draining = False
@@ -93,11 +101,21 @@ class Host:
         error = await started
         if error is not None:
             if isinstance(error, ModelRefused):
-                self.base.refuse(str(error))
+                self.default.refuse(str(error))
             else:
                 log.error("the model could not be loaded", exc_info=error)
-                self.base.refuse("the model could not be loaded; the server's log says why")
+                self.default.refuse("the model could not be loaded; the server's log says why")
             return
+        if (place := self._default_place) is not None:
+            # Never the base in its stead: that is another model, with other answers.
+            calibration = partial(in_the_models_place, self.calibration)
+            await self.loader.load(self.default, place.folder, self.loaded, calibration)
+        else:
+            await self._start_base()
+        if self.status is Status.READY and (served := self.default.served) is not None:
+            self._tell(served)
+
+    async def _start_base(self) -> None:
         rendered = self.loaded
         ways = itertools.chain([rendered], rendered.openings())
         try:
@@ -107,7 +125,7 @@ class Host:
             self.base.refuse("its self-check failed; the server's log says why")
             return
         if passed and (served := self.served) is not None:
-            self._be_ready(served)
+            self.base.be_ready(served)
 
     @property
     def loaded(self) -> Served:
@@ -122,13 +140,13 @@ class Host:
 
     @property
     def status(self) -> Status:
-        """Whether the model can answer."""
-        return self.base.status
+        """Whether requests that name no model can be answered."""
+        return self.default.status
 
     @property
     def status_message(self) -> str:
         """Why it cannot, or what is wrong though it can."""
-        return self.base.status_message
+        return self.default.status_message
 
     @property
     def engine(self) -> Engine:
@@ -136,14 +154,14 @@ class Host:
         return self._engine
 
     def planner(self, entry: Entry | None = None) -> Planner:
-        """The planner of a model that is ready, by default of the base.
+        """The planner of a model that is ready, by default of the default one.
 
         Raises:
             Failure: UNAVAILABLE where it is not.
         """
         if self.draining:
             raise failures.draining()
-        planner = (entry or self.base).planner()
+        planner = (entry or self.default).planner()
         if not self._engine.alive:
             raise failures.model_unavailable("the engine has stopped; this server answers no more")
         return planner
@@ -158,7 +176,7 @@ class Host:
             raise failures.overloaded(self._in_flight)
         self._in_flight += 1
         self._idle.clear()
-        entry = entry or self.base
+        entry = entry or self.default
         entry.enter()
         return Slot(partial(self._leave, entry))
 
@@ -188,17 +206,16 @@ class Host:
         self._loaded = self.base.served = self._load()
         return self._loaded.reader
 
-    def _be_ready(self, served: Served) -> None:
-        self.base.be_ready(served)
+    def _tell(self, served: Served) -> None:
         if served.context < (whole := served.model.context):
             log.warning(
                 "model %s reads %d of its %d tokens: more do not fit into --work-mib",
-                served.model.id,
+                served.id,
                 served.context,
                 whole,
             )
         runs_on, device = served.reader.head.runs_on, served.machinery.device
-        log.info("model %s is ready: %s on %s", served.model.id, runs_on, device)
+        log.info("model %s is ready: %s on %s", served.id, runs_on, device)
 
     async def idle(self) -> None:
         """Wait until no request is in flight."""

@@ -83,7 +83,7 @@ class Served:
         if self.tuning is not None:
             adapter = self.tuning.adapter
             # The scale is not among the weights.
-            decisive += [adapter.weights_sha256, adapter.scale]
+            decisive += [adapter.hash, adapter.scale]
         if self.head is not None:
             decisive.append("outputs are kept")
         return hashlib.sha256(json.dumps(decisive).encode()).digest()
@@ -111,7 +111,7 @@ class Served:
             model.quantization,
             model.frame.fingerprint,
             self.profile,
-            adapter=self.tuning.adapter.weights_sha256 if self.tuning is not None else "",
+            adapter=self.tuning.adapter.hash if self.tuning is not None else "",
         )
 
     def planner(self, registry: Registry, temperatures: Temperatures | None = None) -> Planner:
@@ -128,7 +128,7 @@ class Served:
             model=self.id,
             weights_hash=model.weights_hash
             if tuning is None
-            else f"{model.weights_hash}:{tuning.adapter.weights_sha256}",
+            else f"{model.weights_hash}:{tuning.adapter.hash}",
             through=tuning.number if tuning is not None else 0,
             head=self.head,
         )

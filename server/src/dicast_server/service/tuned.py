@@ -9,6 +9,8 @@ from typing import Any
 
 from dicast_server.adapters.document import Adapter
 from dicast_server.adapters.errors import AdapterRefused
+from dicast_server.adapters.file import Contents
+from dicast_server.models.adapted import head_of
 from dicast_server.profiling.pinning import prompt_version
 from dicast_server.readouts.profile import Profile
 from dicast_server.readouts.readout import ReadoutKind
@@ -19,20 +21,22 @@ PROFILE = "adapter"
 
 
 def tuned(
-    base: Served, adapter: Adapter, name: str, number: int, readouts: Mapping[str, ReadoutKind[Any]]
+    base: Served, contents: Contents, name: str, number: int, readouts: Mapping[str, ReadoutKind[Any]]
 ) -> Served:
     """The base, as it was loaded, with an adapter; its own reader is yet to be built.
 
     Args:
         base: with the template's own opening of the reply.
-        adapter: what it says of itself.
+        contents: of its folder.
         name: that it is served under.
         number: of its reader.
         readouts: that this server has.
 
     Raises:
-        AdapterRefused: it was tuned for a template or for prompts that this server does not write.
+        AdapterRefused: it was tuned for a template or for prompts that this server does not write, or it
+            brings a head that reads no hidden states of this model.
     """
+    adapter = contents.adapter
     wanted = adapter.base.template_hash
     ways = itertools.chain([base], base.openings())
     rendered = next((each for each in ways if each.model.frame.fingerprint == wanted), None)
@@ -51,7 +55,8 @@ def tuned(
             f"the adapter {name} was tuned for the prompts of version {adapter.tuned_for.prompt_version}; "
             f"this server writes {version}"
         )
-    return replace(rendered, profile=profile, tuning=Tuning(name, adapter, number))
+    head = head_of(base.model, contents)
+    return replace(rendered, profile=profile, tuning=Tuning(name, adapter, number), head=head)
 
 
 def _profile(base: Profile, adapter: Adapter) -> Profile:
