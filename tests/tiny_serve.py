@@ -45,4 +45,4 @@ def load(source: str, cache: Path, **settings: Any) -> Served:
 
 if __name__ == "__main__":
     loading.load_served = load
-    sys.exit(serve.main(sys.argv[1:]))
+    sys.exit(serve.main(["--no-adapter", *sys.argv[1:]]))

@@ -84,7 +84,12 @@ class Settings(ModelSettings):
         description="folder whose subfolders are adapters of the model, each served as MODEL:SUBFOLDER; "
         "default: adapters/MODEL in dicast's data folder",
     )
-    no_adapters: CliToggleFlag[bool] = Field(False, description="serve no adapters")
+    no_adapter: CliToggleFlag[bool] = Field(
+        False,
+        description="serve the embedded model plain, without the adapter that comes with dicast; so does "
+        "--profile, which says how the plain model is read",
+    )
+    no_adapters: CliToggleFlag[bool] = Field(False, description="serve no adapters of a folder")
     adapters_every: float = Field(
         5.0, gt=0, description="seconds until the folder of adapters is looked at again"
     )

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from dicast import AsyncClient, Candidates, Direct, Letters, Plugin, Readout, jsontext
 from dicast.cli.command import CommandError, add_key_flag, seconds
 from dicast_server import blas, caches
+from dicast_server.cli.default_adapter import default_adapter
 from dicast_server.cli.profiles import read_profile
 from dicast_server.cli.waiting import Waiting
 from dicast_server.config import DEFAULT_MODEL
@@ -59,11 +60,12 @@ class Calling:
 
 @dataclass(frozen=True, slots=True)
 class Loading:
-    """How a model is loaded here."""
+    """How a model is loaded here; `plain`: without the adapter that comes with dicast for it."""
 
     profile: Profile | ProfileFile | None
     threads: int | None
     least_option_mass: float
+    plain: bool = False
 
 
 def add_flags(parser: argparse.ArgumentParser, *, urls: bool) -> None:
@@ -115,6 +117,11 @@ def add_flags(parser: argparse.ArgumentParser, *, urls: bool) -> None:
     )
     loaded = parser.add_argument_group("for a model that is loaded here, as `dicast serve` has them")
     loaded.add_argument("--profile", metavar="NAME|FILE", help="stock, openjev or a file of `dicast profile`")
+    loaded.add_argument(
+        "--no-adapter",
+        action="store_true",
+        help="ask the embedded model plain, without the adapter that comes with dicast; so does --profile",
+    )
     loaded.add_argument("--threads", type=int, metavar="N", help="threads on a CPU")
     loaded.add_argument(
         "--min-option-mass",
@@ -163,7 +170,8 @@ def loading(arguments: argparse.Namespace) -> Loading:
         profile = read_profile(arguments.profile)
     except ValueError as error:
         raise CommandError(f"--profile: {error}", 2) from None
-    return Loading(profile, arguments.threads, arguments.min_option_mass)
+    plain = arguments.no_adapter or profile is not None
+    return Loading(profile, arguments.threads, arguments.min_option_mass, plain)
 
 
 def waiting(text: str) -> float:
@@ -260,5 +268,6 @@ async def _loaded(model: str, load: Loading) -> AsyncIterator[tuple[str, Any]]:
         registry,
         model,
         load.least_option_mass,
+        default_adapter(model, plain=load.plain),
     ) as found:
         yield found

@@ -17,6 +17,7 @@ from dicast_server.adapters import places
 from dicast_server.calibration import file as calibration_file
 from dicast_server.calibration.file import CalibrationFileError
 from dicast_server.cli import arguments
+from dicast_server.cli.default_adapter import default_adapter
 from dicast_server.cli.profiles import read_profile
 from dicast_server.config import Settings
 from dicast_server.engine import ENGINE_THREAD
@@ -134,6 +135,7 @@ async def _serve(settings: Settings, files: _Files, registry: Registry) -> int:
             settings.calibrate.expanduser() if settings.calibrate is not None else None,
             calibrations.folder() if settings.calibration != NO_CALIBRATION else None,
         ),
+        default=default_adapter(settings.model, plain=settings.no_adapter or settings.profile is not None),
     )
     server = Server(
         host,

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 
 from dicast_server.evaluation.source import SourceLost
 from dicast_server.evaluation.system import Known
+from dicast_server.service.adapter_loading import AdapterPlace
 from dicast_server.service.calls import Deadlines
 from dicast_server.service.catalogue import Catalogue
 from dicast_server.service.host import Host, Status
@@ -20,15 +21,23 @@ from dicast_server.service.server import Address, Server
 
 @asynccontextmanager
 async def served_here(
-    load: Callable[[], Served], registry: Registry, source: str, least_option_mass: float
+    load: Callable[[], Served],
+    registry: Registry,
+    source: str,
+    least_option_mass: float,
+    default: AdapterPlace | None = None,
 ) -> AsyncIterator[tuple[str, Known]]:
     """The address of a server that is ready, and what is known of its model.
+
+    `default` is the adapter that answers in the model's place.
 
     Raises:
         SourceLost: the model is refused; the message says why.
     """
     limits = Limits()
-    host = Host(load, registry, in_flight=limits.in_flight, least_option_mass=least_option_mass)
+    host = Host(
+        load, registry, in_flight=limits.in_flight, least_option_mass=least_option_mass, default=default
+    )
     server = Server(host, Catalogue(host, source), limits, Deadlines(), drain_s=0.0)
     # Of its own requests it has no need to tell; the level is the whole process's, and is given back.
     log = logging.getLogger("dicast_server")
@@ -39,9 +48,10 @@ async def served_here(
     ready = asyncio.create_task(_made_ready(server, listening))
     try:
         status = await asyncio.shield(ready)
-        if status is not Status.READY or host.served is None:
+        served = host.default.served
+        if status is not Status.READY or served is None:
             raise SourceLost(f"the model is not served: {host.status_message}")
-        known = Known(host.served.model.weights_hash, host.served.profile)
+        known = Known(served.model.weights_hash, served.profile)
         yield f"127.0.0.1:{await listening}", known
     finally:
         log.setLevel(level)
