@@ -106,11 +106,11 @@ def main(argv: Sequence[str]) -> None:
         results: dict[str, Any] = {"domain": options.domain, "other": other, "rows": len(learned)}
         results |= {"seeds": [LEARNED, JUDGED], "seconds": seconds, "flags": options.flags}
         results["record"] = json.loads((folder / "adapters" / NAME / "dicast.json").read_text())["training"]
-        with serving("--adapters", str(folder / "adapters")) as address:
+        with serving("--no-adapter", "--adapters", str(folder / "adapters")) as address:
             for key, domain in (("judged", options.domain), ("elsewhere", other)):
                 asked = write(folder / f"{key}.jsonl", rows(of_domain(domain, options.items, JUDGED)))
                 results[key] = compare(asked, address, folder / f"{key}.json")
-            with serving("--no-adapters") as plain:
+            with serving("--no-adapter", "--no-adapters") as plain:
                 results["same_answers"] = same_answers(plain, address, judged)
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     print(table(results))
