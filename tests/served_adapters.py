@@ -38,6 +38,11 @@ def write(folder: Path, seed: int = 1, **fields: Any) -> Adapter:
     return tiny_adapters.write(folder, base().model, seed, **{"tuned_for": tuned_for(), **fields})
 
 
+def write_pooled(folder: Path, seed: int = 1, **fields: Any) -> Adapter:
+    """A random adapter of the tiny model's first layer, with a head."""
+    return tiny_adapters.write_pooled(folder, base().model, tuned_for("pooled"), seed=seed, **fields)
+
+
 @dataclass
 class Adapted:
     """A server and the adapters of its folder."""

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -28,6 +28,8 @@ from dicast_server.engine.store import PrefixStore
 from dicast_server.models.frames import Frames
 from dicast_server.models.load import LoadedModel
 from dicast_server.readouts.letters import LETTERS
+from dicast_server.readouts.pooled import NAME as POOLED
+from dicast_server.readouts.pooled_head import PooledHead
 from dicast_server.readouts.profile import STOCK, Profile
 from dicast_server.service.adapter_loading import AdapterPlace
 from dicast_server.service.calibrating import CalibrationSource
@@ -120,15 +122,19 @@ def load_tiny(
     work_bytes: int | None = None,
     model: Any = None,
     context: int = CONTEXT,
+    head: PooledHead | None = None,
 ) -> Served:
-    """Serve a random llama, or another model, with a byte-level tokenizer."""
+    """Serve a random llama, or another model, with a byte-level tokenizer; with a head by that alone."""
     frames = Frames.from_tokenizer(tokenizer or tiny_models.qwen_like())
     found = frames.of().label_ids(LETTERS)
     model = model or tiny_llama()
     store = PrefixStore(STORE_BYTES, time.monotonic)
-    reader = Reader(model, list(found.values())[:8], 128, store)
+    reader = Reader(model, list(found.values())[:8], 128, store, pools=head is not None)
     loaded = LoadedModel("tiny", "llama", model, frames, context, 1000, WEIGHTS_HASH, "float32", "tiny")
-    return Served(reader, loaded, machinery(reader, blas.ensure()), profile, found, work_bytes)
+    if head is not None:
+        profile = replace(profile, readout=POOLED)
+    machine = machinery(reader, blas.ensure())
+    return Served(reader, loaded, machine, profile, found, work_bytes, head=head)
 
 
 @dataclass

@@ -59,6 +59,46 @@ def test_many_messages_equal_each_alone() -> None:
     assert FRAME.encode_many([]) == []
 
 
+PLACES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)).map(sorted).map(tuple), max_size=4)
+
+
+@given(st.text(), PLACES)
+def test_locating_spans_changes_no_token(message: str, spans: list[tuple[int, int]]) -> None:
+    (found,) = FRAME.locate_many([message], [spans])
+    ids, ranges = found
+    assert ids == FRAME.encode(message)
+    assert len(ranges) == len(spans)
+    assert all(0 <= start <= end <= len(ids) for start, end in ranges)
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        FRAME,
+        PromptFrame.from_template(tiny_models.with_bos(INSTRUCT)),
+        PromptFrame.from_template(tiny_models.qwen_like(), system="Naïve 😀."),
+    ],
+)
+@pytest.mark.parametrize("state", ["", "x", "naïve 日本 😀", '{"größe":[1,null]}', "<|im_end|>\n<think>"])
+def test_spans_are_the_tokens_that_begin_in_them(frame: PromptFrame, state: str) -> None:
+    message, spans = "", []
+    for before, text in (("State:", state), (" Question:", " Wélche?"), (" -", " 😀 red"), (" -", " blue")):
+        message += before
+        spans.append((len(message), len(message) + len(text)))
+        message += text
+    ids, ranges = frame.locate_many([message], [spans])[0]
+    # All of these tokenizers' tokens are bytes, so that a span's tokens spell its text.
+    decoded = [frame.encoder.plain.decode(list(ids[start:end])) for start, end in ranges]
+    assert decoded == [state, " Wélche?", " 😀 red", " blue"]
+    assert ranges[0][0] > 0
+
+
+def test_many_spans_equal_each_alone() -> None:
+    messages, spans = ["a", "", "日本語 b"], [[(0, 1)], [(0, 0)], [(1, 4), (4, 5)]]
+    alone = [FRAME.locate_many([each], [of])[0] for each, of in zip(messages, spans, strict=True)]
+    assert FRAME.locate_many(messages, spans) == alone
+
+
 def test_mlx_lms_wrapper_serves_as_well() -> None:
     frame = PromptFrame.from_template(TokenizerWrapper(tiny_models.qwen_like()))
     assert frame.encode(MESSAGE) == FRAME.encode(MESSAGE)
