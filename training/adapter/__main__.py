@@ -9,19 +9,16 @@ last checkpoint. On CUDA only the learning needs to run: copy the work folder, a
 from __future__ import annotations
 
 import argparse
-import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-
-import torch
 
 from dicast_server.adapters.document import Adapter, Training
 from training import passages
 from training.adapter import lessons as lesson_file
-from training.adapter.base import Base, read
-from training.adapter.learning import Pace, Peers, Run, learn, measured
+from training.adapter.base import Base
+from training.adapter.course import Course
+from training.adapter.learning import Pace, Run, measured
 from training.adapter.lessons import cut
 from training.adapter.network import Network, Shape
 from training.adapter.planning import lessons
@@ -53,15 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     shape, pace = Shape(), Pace(given.tokens)
     rows, plans = _data(work, shape)
     processes = 1 if given.device != "cpu" else given.processes
-    course = Course(work, plans, shape, pace, given.device, processes, _free_port())
-    # On a CPU processes of one thread each wait for each other once a step, threads in every product.
-    spawn = torch.multiprocessing.get_context("spawn")
-    others = [
-        spawn.Process(target=_learned, args=(course, rank), daemon=True) for rank in range(1, processes)
-    ]
-    for other in others:
-        other.start()
-    network, run = _learned(course)
+    network, run = Course(work, plans[:-1], shape, pace, given.device, processes, _say).learned()
     held_out = cut(lesson_file.read(plans[-1]))
     _say(f"fields held out: {measured(network, held_out, pace.forward_tokens)}")
     adapter = _write(given.out, rows, network, shape, run)
@@ -96,42 +85,6 @@ def _data(work: Path, shape: Shape) -> tuple[list[Path], list[Path]]:
     return rows, plans
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
-    """What processes that learn together have in common; `port` is where they meet."""
-
-    work: Path
-    plans: Sequence[Path]
-    shape: Shape
-    pace: Pace
-    device: str
-    processes: int
-    port: int
-
-
-def _learned(course: Course, rank: int = 0) -> tuple[Network, Run]:
-    """What is learned, in one of the processes."""
-    if course.processes > 1:
-        torch.set_num_threads(1)
-        torch.distributed.init_process_group(
-            "gloo",
-            init_method=f"tcp://127.0.0.1:{course.port}",
-            rank=rank,
-            world_size=course.processes,
-        )
-    epochs = [cut(lesson_file.read(path)) for path in course.plans[:-1]]
-    network = Network(*read(course.work / "base.npz"), course.shape).to(course.device)
-    run = learn(
-        network,
-        epochs,
-        course.pace,
-        checkpoint=course.work / "checkpoint.pt",
-        report=_say if rank == 0 else _silent,
-        peers=Peers(rank, course.processes),
-    )
-    return network, run
-
-
 def _write(out: Path, rows: Sequence[Path], network: Network, shape: Shape, run: Run) -> Adapter:
     base = Base.load()
     learned = rows[:-1]
@@ -147,16 +100,6 @@ def _write(out: Path, rows: Sequence[Path], network: Network, shape: Shape, run:
     )
     made = Learned(network.low_rank(), network.head.tensors(), shape.layers, shape.scale)
     return write(out, base, made, training, learned)
-
-
-def _free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def _silent(text: str) -> None:
-    pass
 
 
 def _say(text: str) -> None:
