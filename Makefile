@@ -7,12 +7,13 @@ TOOLS := .tools/bin
 VENV := .venv/bin
 # One environment; another device makes it anew.
 READY := .venv/ready-$(DEVICE)
+ADAPTER := server/src/dicast_server/embedded_adapter
 PROTOS := $(sort $(shell find proto -name '*.proto'))
 SERVICES := $(filter %_service.proto,$(PROTOS))
 PROTOC = PATH=$(CURDIR)/$(TOOLS):$$PATH $(TOOLS)/python -m grpc_tools.protoc -Iproto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test serve check clients gen released lock clean
+.PHONY: help demo test serve check clients adapter gen released lock clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  %-10s %s\n", $$1, $$2}'
@@ -42,6 +43,12 @@ check: $(READY) ## Lint, types, import rules, contract, generated code up to dat
 clients: $(READY) .clients/python/ready .clients/node/ready ## Run other people's clients against the gateway
 	@PYTHONPATH=tests GRPC_VERBOSITY=NONE $(VENV)/python tests/clients/drive.py
 
+adapter: $(READY) .training/ready ## Learn, calibrate and measure the embedded model's adapter anew (two hours)
+	.training/bin/python -m training.adapter --work build/adapter --out $(ADAPTER) $(ARGS)
+	$(VENV)/dicast calibrate build/adapter/held-out.jsonl --out $(ADAPTER)/calibration.json
+	$(VENV)/python benchmarks/embedded.py --json build/adapter/measured.json \
+	  --page docs/embedded-model.md --page $(ADAPTER)/MODEL_CARD.md
+
 gen: .tools/ready ## Regenerate the protobuf code
 	$(PROTOC) --python_out=client/src --mypy_out=quiet:client/src $(PROTOS)
 	$(PROTOC) --grpc_python_out=client/src --mypy_grpc_out=quiet:client/src $(SERVICES)
@@ -66,6 +73,12 @@ $(READY): .tools/ready requirements/constraints.txt pyproject.toml client/pyproj
 	  -e ./client -e "./server[$(DEVICE)]" -e ./gateway --group dev
 	touch $@
 
+.training/ready: .tools/ready requirements/training.txt requirements/constraints.txt
+	$(TOOLS)/uv venv --quiet --clear --python $(PYTHON) .training
+	$(TOOLS)/uv pip install --quiet --python .training -c requirements/constraints.txt -r requirements/training.txt \
+	  -e ./client -e "./server[$(DEVICE)]"
+	touch $@
+
 .clients/python/ready: .tools/ready requirements/clients.txt
 	$(TOOLS)/uv venv --quiet --clear --python $(PYTHON) .clients/python
 	$(TOOLS)/uv pip install --quiet --python .clients/python -r requirements/clients.txt
@@ -78,4 +91,4 @@ $(READY): .tools/ready requirements/constraints.txt pyproject.toml client/pyproj
 	touch $@
 
 clean: ## Remove the environments
-	rm -rf .venv .tools .clients
+	rm -rf .venv .tools .clients .training build

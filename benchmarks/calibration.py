@@ -93,7 +93,7 @@ def run(*arguments: object) -> None:
 
 def evaluated(data: Path, calibration: Path | str, out: Path) -> dict[str, Any]:
     """The figures of a server that applies a calibration, by type."""
-    with serving("--calibration", str(calibration)) as address:
+    with serving("--no-adapter", "--calibration", str(calibration)) as address:
         run("eval", data, "--server", address, "--json", out)
     parts = json.loads(out.read_text())["parts"]
     return {part["type"] or "all": part["figures"][0] for part in parts}
@@ -148,7 +148,7 @@ def main(argv: Sequence[str]) -> None:
             (folder / f"seed{seed}.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
         calibration = folder / "calibration.json"
         report = ("--report", options.report) if options.report else ()
-        run("calibrate", folder / f"seed{fit_on}.jsonl", "--out", calibration, *report)
+        run("calibrate", "--no-adapter", folder / f"seed{fit_on}.jsonl", "--out", calibration, *report)
         made = json.loads(calibration.read_text())
         data = folder / f"seed{judge_on}.jsonl"
         results = {

@@ -232,7 +232,10 @@ def overhead(runs: int) -> dict[str, Any]:
 
 def memory() -> dict[str, Any]:
     """Resident memory of a server after W1 and W2, in MiB."""
-    with child(sys.executable, "-m", "dicast.cli", "serve", "--grpc-port", "0") as (address, process_id):
+    with child(sys.executable, "-m", "dicast.cli", "serve", "--no-adapter", "--grpc-port", "0") as (
+        address,
+        process_id,
+    ):
         with dicast.Client(address) as client:
             while client.model().status == "starting":
                 time.sleep(0.1)

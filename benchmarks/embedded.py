@@ -1,10 +1,10 @@
 """What the embedded model can do: with its adapter and without, on questions that it has not learned from.
 
-    .venv/bin/python benchmarks/embedded.py [--items N] [--seed N] [--page FILE] [--json FILE]
+    .venv/bin/python benchmarks/embedded.py [--items N] [--seed N] [--page FILE ...] [--json FILE]
 
 The questions are those of sys1bench's seeded generators, as in quality.py, which the adapter's data have
 nothing to do with: N items of each of five domains, a predicate, a choice and a score about every item. Each
-choice is asked a second time with its options from the last to the first. --page writes the tables into the
+choice is asked a second time with its options from the last to the first. --page writes the tables into a
 page for people, between its two marks.
 """
 
@@ -126,7 +126,7 @@ def _reversed(client: Client, asked: Item) -> int:
     question = asked.questions["choice"]
     assert isinstance(question, Choice)
     assert isinstance(question.options, Mapping)
-    turned = replace(question, options=dict(reversed(question.options.items())))
+    turned = replace(question, options=dict(reversed(list(question.options.items()))))
     found = probabilities(client.decide(asked.state, {"choice": turned})["choice"])
     return len(found) - 1 - int(np.argmax(found))
 
@@ -184,7 +184,9 @@ def main(argv: Sequence[str]) -> None:
         "--items", type=int, default=60, help="items of each of the five domains (default 60)"
     )
     parser.add_argument("--seed", type=int, default=SEED, help=f"of the items (default {SEED})")
-    parser.add_argument("--page", type=Path, help="a page with marks, as docs/embedded-model.md")
+    parser.add_argument(
+        "--page", type=Path, action="append", default=[], help="a page with marks, as docs/embedded-model.md"
+    )
     parser.add_argument("--json", type=Path, default=Path("embedded.json"), help="where to write the results")
     options = parser.parse_args(argv)
     if options.seed >= 1000:
@@ -197,8 +199,8 @@ def main(argv: Sequence[str]) -> None:
     results = {"seed": options.seed, "items": options.items, "systems": systems}
     options.json.write_text(json.dumps(results, indent=1) + "\n")
     text = table(results)
-    if options.page is not None:
-        put(options.page, text)
+    for page in options.page:
+        put(page, text)
     print(text)
 
 

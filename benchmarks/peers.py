@@ -30,7 +30,17 @@ Ask = Callable[[str, str], None]
 @contextmanager
 def dicast_server(threads: int) -> Iterator[Ask]:
     """A server of ours, asked over gRPC in llama.cpp's option style."""
-    command = (sys.executable, "-m", "dicast.cli", "serve", "--grpc-port", "0", "--threads", str(threads))
+    command = (
+        sys.executable,
+        "-m",
+        "dicast.cli",
+        "serve",
+        "--no-adapter",
+        "--grpc-port",
+        "0",
+        "--threads",
+        str(threads),
+    )
     with child(*command) as (address, _), Client(address, timeout_s=600) as client:
         while client.model().status == "starting":
             time.sleep(0.1)

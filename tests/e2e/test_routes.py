@@ -158,14 +158,18 @@ def test_the_command_line_gives_the_same_numbers(pair: Pair, decision: dicast.De
     assert shown["usage"]["input_tokens"] == decision.usage.input_tokens
 
 
-def test_a_readout_by_its_name_on_the_command_line(pair: Pair) -> None:
-    options = dicast.Options(readout=dicast.Direct(), orders=2)
+def test_orders_and_a_readout_that_the_model_has_not_on_the_command_line(pair: Pair) -> None:
     with Client(pair.grpc) as client:
-        wanted = client.decide(STATE, {"angry": QUESTIONS["angry"]}, options=options)
+        wanted = client.decide(STATE, {"angry": QUESTIONS["angry"]}, options=dicast.Options(orders=2))
     command = [sys.executable, "-m", "dicast.cli", "decide", STATE, "--json", "--server", pair.grpc]
-    asked = ["--predicate", "angry=Is the customer angry?", "--readout", "direct", "--orders", "2"]
+    asked = ["--predicate", "angry=Is the customer angry?", "--orders", "2"]
     done = subprocess.run([*command, *asked], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout)["answers"][0]["probability"] == wanted.predicate("angry").probability
+    refused = subprocess.run(
+        [*command, *asked, "--readout", "direct"], capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert "questions[0].readout: reads what the model would reply" in refused.stderr
 
 
 def test_conditions_on_every_road(pair: Pair, http: httpx.Client, decision: dicast.Decision) -> None:

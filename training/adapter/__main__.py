@@ -9,6 +9,7 @@ last checkpoint. On CUDA only the learning needs to run: copy the work folder, a
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -99,7 +100,9 @@ def _write(out: Path, rows: Sequence[Path], network: Network, shape: Shape, run:
         more={"tokens": run.tokens, "held_out_fields": list(HELD_OUT)},
     )
     made = Learned(network.low_rank(), network.head.tensors(), shape.layers, shape.scale)
-    return write(out, base, made, training, learned)
+    adapter = write(out, base, made, training, learned)
+    shutil.copy(Path(__file__).with_name("MODEL_CARD.md"), out)
+    return adapter
 
 
 def _say(text: str) -> None:

@@ -44,7 +44,7 @@ class Base:
     def write(self, path: Path, layers: int) -> None:
         """Write the first layers' weights, float32 under transformers' names, and their configuration."""
         args: Any = self.served.model.model.args
-        weights: dict[str, NDArray[Any]] = {}
+        weights: dict[str, Any] = {}
         for name, value in tree_flatten(self.served.model.model.parameters()):
             inner = name.removeprefix("model.")
             if not inner.startswith("layers.") or int(inner.split(".")[1]) < layers:

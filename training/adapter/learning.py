@@ -143,15 +143,17 @@ def learn(
     return run
 
 
-@torch.no_grad()
 def measured(network: Network, lessons: Sequence[Lesson], forward_tokens: int) -> str:
     """How a network does on lessons that it has not learned from, in words."""
     network.eval()
-    found = [
-        _outcome(question.kind, question.right, logs)
-        for given in forwards(lessons, forward_tokens)
-        for question, logs in zip(given.questions, network(given), strict=True)
-    ]
+    found: list[tuple[str, float, bool]] = []
+    for given in forwards(lessons, forward_tokens):
+        with torch.no_grad():
+            read = network(given)
+        found += [
+            _outcome(question.kind, question.right, logs)
+            for question, logs in zip(given.questions, read, strict=True)
+        ]
     return _told(found)
 
 

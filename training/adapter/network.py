@@ -70,7 +70,9 @@ class Network(nn.Module):  # type: ignore[misc]
 
     def forward(self, given: Forward) -> list[torch.Tensor]:
         """(options,) a question, float32."""
-        return self.head(self.means(given), [len(each.spans) - 2 for each in given.questions], _kinds(given))
+        counts = [len(each.spans) - 2 for each in given.questions]
+        read: list[torch.Tensor] = self.head(self.means(given), counts, _kinds(given))
+        return read
 
     def means(self, given: Forward) -> torch.Tensor:
         """The mean of the normed hidden states of each span, (spans, d) in float32."""
@@ -85,13 +87,13 @@ class Network(nn.Module):  # type: ignore[misc]
         row, first, end = torch.from_numpy(given.spans).to(device).T
         return (sums[row, end] - sums[row, first]) / (end - first).clamp(min=1)[:, None]
 
-    @torch.no_grad()
     def look(self, forwards: Sequence[Forward]) -> None:
         """Have the head take the usual mean and spread of each kind of span from some lessons."""
         found: list[list[torch.Tensor]] = [[], [], []]
         for given in forwards:
             kinds = _span_kinds([len(each.spans) - 2 for each in given.questions])
-            means = self.means(given)
+            with torch.no_grad():
+                means = self.means(given)
             for kind in (_STATE, _ASKED, _OPTION):
                 found[kind].append(means[kinds == kind])
         for kind, parts in enumerate(found):

@@ -96,7 +96,9 @@ def _compare(decision: Decision, systemone: object, decisions: object) -> None:
         "to the last bit."
     )
     if decision.model == _EMBEDDED:
-        print("The embedded model is small and untuned: this shows that the path works, not good judgement.")
+        print("The embedded model without its adapter guesses: this shows that the path works.")
+    elif decision.model.startswith(f"{_EMBEDDED}:"):
+        print("The embedded model is small: it tells what a text is about, and is weak at rules and numbers.")
 
 
 def _again() -> list[str]:

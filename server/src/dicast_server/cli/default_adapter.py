@@ -6,7 +6,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dicast_server.adapters import file
 from dicast_server.config import DEFAULT_MODEL
 
 if TYPE_CHECKING:
@@ -24,8 +23,5 @@ def default_adapter(model: str, *, plain: bool) -> AdapterPlace | None:
     from dicast_server.service.adapter_loading import AdapterPlace
 
     if plain or model != DEFAULT_MODEL:
-        return None
-    # Goes once dicast comes with one: then a folder without it is damaged, which is to be said.
-    if not (FOLDER / file.DOCUMENT).is_file():
         return None
     return AdapterPlace(NAME, FOLDER)
