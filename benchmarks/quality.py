@@ -5,7 +5,7 @@
 The questions are those of sys1bench's seeded generators, whose labels follow from stated policies: five
 domains, N items each, a predicate, a choice and a score about every item. sys1bench is installed into a
 folder of its own in dicast's cache, and only its generators are used. --wide asks one choice of 26 to 255
-options instead: time and tokens of each readout. Without --server one with the plain embedded model is started.
+options instead: time and tokens of each readout. Without --server the plain embedded model is served.
 """
 
 from __future__ import annotations
