@@ -43,7 +43,7 @@ check: $(READY) ## Lint, types, import rules, contract, generated code up to dat
 clients: $(READY) .clients/python/ready .clients/node/ready ## Run other people's clients against the gateway
 	@PYTHONPATH=tests GRPC_VERBOSITY=NONE $(VENV)/python tests/clients/drive.py
 
-adapter: $(READY) .training/ready ## Learn, calibrate and measure the embedded model's adapter anew (two hours)
+adapter: $(READY) .training/ready ## Learn, calibrate and measure the embedded model's adapter anew (up to an hour)
 	.training/bin/python -m training.adapter --work build/adapter --out $(ADAPTER) $(ARGS)
 	$(VENV)/dicast calibrate build/adapter/held-out.jsonl --out $(ADAPTER)/calibration.json
 	$(VENV)/python benchmarks/embedded.py --json build/adapter/measured.json \

@@ -3,7 +3,7 @@
 python -m training.adapter --work build/adapter --out server/src/dicast_server/embedded_adapter
 
 Each step leaves a file in the work folder, and a run goes on from those that are there, learning from its
-last checkpoint. On CUDA only the learning needs to run: copy the work folder, add `--device cuda`.
+last checkpoint.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training.adapter", description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("build/adapter"), help="a folder for all steps")
     parser.add_argument("--out", type=Path, required=True, help="the adapter's folder")
-    parser.add_argument("--tokens", type=int, default=4_000_000, help="to learn from in all")
+    parser.add_argument("--tokens", type=int, default=1_400_000, help="to learn from in all")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--processes", type=int, default=2, help="that learn together on a CPU")
     return parser
