@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from quality import TYPES, Item, auc, graded, items, probabilities, serving
 
-from dicast import Choice, Client
+from dicast import Choice, Client, Predicate, Score
 from dicast.cli import ticket
 from dicast_server.calibration.reliability import calibration_error
 from dicast_server.profiling.measures import Graded, Measures
@@ -111,7 +111,7 @@ def measured(client: Client, asked: Sequence[Item]) -> dict[str, Any]:
         "auc": auc(answers["predicate"]),
         "turned": sum(turned) / len(turned),
         "ms_an_item": 1e3 * seconds / len(asked),
-        "demo": {key: str(demo[key]) for key in ticket.QUESTIONS},
+        "demo": {key: _said(demo[key], question) for key, question in ticket.QUESTIONS.items()},
     }
 
 
@@ -119,6 +119,20 @@ def _figures(answers: Sequence[Graded]) -> dict[str, Any]:
     top = np.array([max(answer.probabilities) for answer in answers])
     right = np.array([answer.correct for answer in answers])
     return {**asdict(Measures.of(answers)), "ece": calibration_error(top, right)}
+
+
+def _said(answer: object, question: Predicate | Choice | Score) -> str:
+    """The most probable option of an answer, and how probable it is."""
+    found = probabilities(answer)
+    match question:
+        case Predicate():
+            names = ["yes", "no"]
+        case Choice(options=options):
+            names = [str(option) for option in options]
+        case Score(levels=levels):
+            names = [str(level) for level in levels]
+    best = int(np.argmax(found))
+    return f"{names[best]} ({found[best]:.0%})"
 
 
 def _reversed(client: Client, asked: Item) -> int:
