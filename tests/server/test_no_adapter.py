@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 import served_adapters
 
+from dicast_server.adapters import file
+from dicast_server.calibration import file as calibration_file
 from dicast_server.cli import arguments, asking, default_adapter
 from dicast_server.config import DEFAULT_MODEL, Settings
 from dicast_server.service.adapter_loading import AdapterPlace
@@ -26,11 +28,14 @@ def test_it_is_the_embedded_models_alone(shipped: Path) -> None:
     assert default_adapter.default_adapter("/models/smollm2-135m-instruct", plain=False) is None
 
 
-def test_where_dicast_comes_without_one_the_model_answers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(default_adapter, "FOLDER", tmp_path / "none")
-    assert default_adapter.default_adapter(DEFAULT_MODEL, plain=False) is None
+def test_the_one_that_dicast_comes_with_is_whole_and_small() -> None:
+    folder = default_adapter.FOLDER
+    adapter = file.read(folder)
+    assert adapter.base.model == DEFAULT_MODEL
+    assert adapter.head is not None
+    assert calibration_file.read(folder / file.CALIBRATION).key.adapter == adapter.hash
+    assert "Apache-2.0" in (folder / "MODEL_CARD.md").read_text("utf-8")
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 12 << 20
 
 
 @pytest.mark.parametrize(
