@@ -88,7 +88,8 @@ def _data(work: Path, shape: Shape) -> tuple[list[Path], list[Path]]:
 
 def _write(out: Path, rows: Sequence[Path], network: Network, shape: Shape, run: Run) -> Adapter:
     base = Base.load()
-    learned = rows[:-1]
+    # Dealings that the run did not come to are none that it learned from.
+    learned = rows[:-1][: run.epochs]
     training = Training(
         rows=sum(len(path.read_text("utf-8").splitlines()) for path in learned),
         groups=sum(len(passages.load(name).passages) for name in passages.names() if name not in HELD_OUT),
