@@ -34,6 +34,20 @@ def data_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield folder
 
 
+@pytest.fixture
+def exact_memory() -> Iterator[None]:
+    """MLX counts what arrays take, whatever other tests have freed.
+
+    It keeps freed buffers, and gives one of up to two pages more to an array that needs less.
+    """
+    import mlx.core as mx
+
+    limit = mx.set_cache_limit(0)
+    mx.clear_cache()
+    yield
+    mx.set_cache_limit(limit)
+
+
 @pytest.fixture(scope="session")
 def smollm2_path() -> Path:
     """The embedded model's file."""

@@ -80,11 +80,11 @@ def test_adapters_do_not_multiply_the_memory_of_the_base() -> None:
         assert trunk._others is base._others
 
 
+@pytest.mark.usefixtures("exact_memory")
 def test_many_adapters_take_the_memory_of_their_own_matrices() -> None:
     reader, loaded = served()
     made = [tiny_adapters.of(loaded, seed) for seed in range(4)]
     gc.collect()
-    mx.clear_cache()
     before = mx.get_active_memory()
     for number, (adapter, weights) in enumerate(made, 1):
         add(reader, loaded, adapter, weights, number)
@@ -205,6 +205,7 @@ def test_the_store_has_one_budget_and_forgets_with_the_adapter() -> None:
     assert tally.cached_tokens == len(PREFIX)
 
 
+@pytest.mark.usefixtures("exact_memory")
 def test_memory_goes_with_the_adapter() -> None:
     reader, loaded = served()
     adapter, weights = tiny_adapters.of(loaded)

@@ -66,6 +66,7 @@ def test_the_longest_whole_prompt_that_fits_is_the_longest(
     assert found == most or whole.of(found + 1) > nbytes
 
 
+@pytest.mark.usefixtures("exact_memory")
 @pytest.mark.parametrize("family", tiny_models.FAMILIES)
 def test_a_whole_forward_takes_no_more_than_is_said(family: str) -> None:
     reader = Reader(tiny_models.family(family), range(60, 68))

@@ -17,6 +17,7 @@ def phi3() -> nn.Module:
     return tiny_models.model(tiny_models.config("phi3", 128, rope_scaling=None))
 
 
+@pytest.mark.usefixtures("exact_memory")
 @pytest.mark.parametrize(
     "model",
     [

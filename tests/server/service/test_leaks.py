@@ -241,6 +241,7 @@ async def settled(running: Running, tasks: int) -> None:
     assert len(asyncio.all_tasks()) <= tasks
 
 
+@pytest.mark.usefixtures("exact_memory")
 async def test_memory_is_flat_after_two_thousand_requests(caplog: pytest.LogCaptureFixture) -> None:
     # pytest keeps what is logged, tracebacks and their frames included.
     caplog.set_level(logging.CRITICAL, "dicast_server")
