@@ -44,7 +44,8 @@ clients: $(READY) .clients/python/ready .clients/node/ready ## Run other people'
 	@PYTHONPATH=tests GRPC_VERBOSITY=NONE $(VENV)/python tests/clients/drive.py
 
 adapter: $(READY) .training/ready ## Learn, calibrate and measure the embedded model's adapter anew (up to an hour)
-	.training/bin/python -m training.adapter --work build/adapter --out $(ADAPTER) $(ARGS)
+	.training/bin/python -m training.adapter --work build/adapter --out $(ADAPTER) \
+	  --golden tests/fixtures/embedded_adapter.jsonl $(ARGS)
 	$(VENV)/dicast calibrate build/adapter/held-out.jsonl --out $(ADAPTER)/calibration.json
 	$(VENV)/python benchmarks/embedded.py --json build/adapter/measured.json \
 	  --page docs/embedded-model.md --page $(ADAPTER)/MODEL_CARD.md

@@ -13,11 +13,10 @@ def tensors(size: int, rank: int = 3, seed: int = 0) -> dict[str, NDArray[np.flo
         "centre": draw.normal(size=(3, size)) * 0.1,
         "spread": draw.uniform(0.5, 2.0, size=(3, size)),
         "likeness": draw.normal(size=(2, size)),
-        "lean": draw.normal(size=(2, size)),
         "weight": draw.normal(size=3),
         "offset": draw.normal(size=1),
     }
-    for name in ("gate", "asked", "mix", "claim"):
+    for name in ("gate", "mix", "claim"):
         made[f"{name}_in"] = draw.normal(size=(rank, size)) / size
         made[f"{name}_out"] = draw.normal(size=(size, rank))
     return made

@@ -11,36 +11,103 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dicast_server.adapters.document import Adapter, Training
 from training import passages
+from training.adapter import golden
 from training.adapter import lessons as lesson_file
-from training.adapter.base import Base
+from training.adapter.base import WEIGHTS, Base, read
 from training.adapter.course import Course
 from training.adapter.learning import Pace, Run, measured
 from training.adapter.lessons import cut
 from training.adapter.network import Network, Shape
 from training.adapter.planning import lessons
 from training.adapter.writing import Learned, write
+from training.case import Case
 from training.generate import passage_cases
 from training.generate import write as write_rows
 
 HELD_OUT = (
+    "account_takeover",
+    "airline_complaints",
+    "api_requests",
+    "assistant_guard",
+    "audit_findings",
+    "bike_rental",
+    "book_reviews",
+    "code_changes",
+    "coffee_machines",
+    "comment_threads",
+    "concert_reviews",
+    "cosmetics_shop",
+    "council_requests",
+    "court_notes",
+    "data_sharing_rules",
+    "dating_reports",
+    "diary_moods",
+    "discount_rules",
+    "elderly_care",
+    "elevator_faults",
+    "emergency_calls",
     "farm_reports",
+    "furniture_store",
+    "gaming_chat",
+    "greenhouse_control",
     "gym_memberships",
+    "homework_help",
+    "internet_provider",
+    "interview_notes",
+    "job_center",
+    "lending_rules",
+    "letters_to_editor",
+    "mail_gateway",
+    "marketplace_listings",
     "museum_visitors",
     "music_lessons",
+    "neighbour_notes",
+    "overtime_rules",
+    "phone_scams",
+    "podcast_notes",
+    "printer_fleet",
+    "project_risks",
+    "purchase_approval",
+    "refund_desk",
+    "removal_company",
+    "restaurant_reviews",
+    "sales_calls",
+    "satellite_passes",
+    "ship_logs",
+    "solar_parks",
+    "speeches",
+    "sprint_tickets",
+    "standup_notes",
+    "streaming_service",
+    "student_forum",
+    "tax_questions",
+    "teacher_reports",
+    "tender_documents",
+    "ticket_office",
+    "train_operations",
+    "travel_booking_rules",
+    "travel_diaries",
+    "triage_notes",
+    "vending_machines",
     "vet_clinic",
+    "visitor_access",
+    "warranty_desk",
+    "water_works",
     "wedding_planning",
 )
-"""Fields that nothing is learned from: they show what carries over."""
+"""Fields that nothing is learned from: they show what carries over. Most hold records and rules."""
 
-SEEDS = (1, 2, 3, 4)
+SEEDS = (1, 2, 3)
 """Of the dealings of the passages, an epoch each."""
 
 HELD_OUT_SEED = 9
+HELD_OUT_CASES = 150
+"""Passages of the fields held out that are asked about: enough to calibrate on, in minutes."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -55,6 +122,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     held_out = cut(lesson_file.read(plans[-1]))
     _say(f"fields held out: {measured(network, held_out, pace.forward_tokens)}")
     adapter = _write(given.out, rows, network, shape, run)
+    if given.golden is not None:
+        model = read(work / WEIGHTS)
+        golden.write(given.golden, model, network.learned(), shape, (rows[-1], lesson_file.read(plans[-1])))
     _say(f"{given.out}: {adapter.name} {adapter.hash}")
 
 
@@ -62,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m training.adapter", description=__doc__)
     parser.add_argument("--work", type=Path, default=Path("build/adapter"), help="a folder for all steps")
     parser.add_argument("--out", type=Path, required=True, help="the adapter's folder")
+    parser.add_argument("--golden", type=Path, help="a file for some questions with PyTorch's answers")
     parser.add_argument("--tokens", type=int, default=1_400_000, help="to learn from in all")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--processes", type=int, default=2, help="that learn together on a CPU")
@@ -71,16 +142,19 @@ def _parser() -> argparse.ArgumentParser:
 def _data(work: Path, shape: Shape) -> tuple[list[Path], list[Path]]:
     """Rows and lessons of every seed and of the fields held out, and the model's first layers."""
     learned = [name for name in passages.names() if name not in HELD_OUT]
-    parts = [*((f"epoch-{seed}", seed, learned) for seed in SEEDS), ("held-out", HELD_OUT_SEED, HELD_OUT)]
+    parts: list[tuple[str, Iterator[Case]]] = [
+        *((f"epoch-{seed}", passage_cases(seed, learned)) for seed in SEEDS),
+        ("held-out", passage_cases(HELD_OUT_SEED, HELD_OUT, HELD_OUT_CASES)),
+    ]
     rows = [work / f"{name}.jsonl" for name, *_ in parts]
     plans = [work / f"{name}.lessons" for name, *_ in parts]
-    weights = work / "base.npz"
+    weights = work / WEIGHTS
     if not weights.exists() or not all(path.exists() for path in plans):
         base = Base.load()
         planner = base.planner()
-        for (_, seed, names), path, plan in zip(parts, rows, plans, strict=True):
+        for (_, cases), path, plan in zip(parts, rows, plans, strict=True):
             if not plan.exists():
-                _say(f"{plan.name}: {write_rows(path, passage_cases(seed, names))} questions")
+                _say(f"{plan.name}: {write_rows(path, cases)} questions")
                 lesson_file.write(plan, lessons(planner, path))
         base.write(weights, shape.layers)
     return rows, plans

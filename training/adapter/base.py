@@ -22,6 +22,9 @@ from dicast_server.service.loading import Served, load_served
 from dicast_server.service.planning import Planner
 from dicast_server.service.registry import Registry
 
+WEIGHTS = "base.npz"
+"""The file of the first layers, in a work folder."""
+
 PROFILE = replace(STOCK, name="adapter", readout=pooled.NAME)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from training.adapter import lessons
-from training.adapter.base import read
+from training.adapter.base import WEIGHTS, read
 from training.adapter.learning import Pace, Peers, Run, learn
 from training.adapter.network import Network, Shape
 
@@ -68,7 +68,7 @@ class Course:
                 timeout=_PATIENCE,
             )
         epochs = [lessons.cut(lessons.read(path)) for path in self.plans]
-        network = Network(*read(self.work / "base.npz"), self.shape).to(self.device)
+        network = Network(*read(self.work / WEIGHTS), self.shape).to(self.device)
         run = learn(
             network,
             epochs,

@@ -203,15 +203,12 @@ def _steps(epochs: Sequence[Sequence[Lesson]], pace: Pace) -> Iterator[tuple[int
 
 
 def _save(network: Network, optimizer: Any, pace: Pace, run: Run, path: Path) -> None:
-    learned = {
-        name: value for name, value in network.state_dict().items() if "lora_" in name or "head." in name
-    }
     temporary = path.with_name(f"{path.name}.tmp")
     torch.save(
         {
             "pace": asdict(pace),
             "run": asdict(run),
-            "network": learned,
+            "network": network.learned(),
             "optimizer": optimizer.state_dict(),
             "random": torch.get_rng_state(),
         },

@@ -25,6 +25,8 @@ MODULES = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down
 _NORM_EPSILON = 1e-5
 _LEAST_SPREAD = 1e-3
 _STATE, _ASKED, _OPTION = range(3)
+_PRODUCTS = ("gate", "mix", "claim")
+_HABIT = "asked"
 _PARTS = {".lora_A.default.weight": ".lora_a", ".lora_B.default.weight": ".lora_b"}
 """How peft ends its matrices' names, and how mlx-lm does."""
 
@@ -48,9 +50,19 @@ class Shape:
 class Network(nn.Module):  # type: ignore[misc]
     """Reads lessons: the logarithm of each option's probability."""
 
-    def __init__(self, config: Mapping[str, Any], weights: Mapping[str, NDArray[Any]], shape: Shape) -> None:
-        """`config` is LlamaConfig's, `weights` are the model's in float32 under transformers' names."""
+    def __init__(
+        self,
+        config: Mapping[str, Any],
+        weights: Mapping[str, NDArray[Any]],
+        shape: Shape,
+        precision: torch.dtype = torch.bfloat16,
+    ) -> None:
+        """`config` is LlamaConfig's, `weights` are the model's in float32 under transformers' names.
+
+        `precision` is what the layers are computed in; what is learned stays float32.
+        """
         super().__init__()
+        self.precision = precision
         torch.manual_seed(shape.seed)
         body = LlamaModel(
             LlamaConfig(
@@ -65,7 +77,7 @@ class Network(nn.Module):  # type: ignore[misc]
         lora = LoraConfig(
             r=shape.rank, lora_alpha=int(shape.scale * shape.rank), target_modules=list(MODULES)
         )
-        self.body = get_peft_model(body.to(torch.bfloat16), lora)
+        self.body = get_peft_model(body.to(precision), lora)
         self.head = Head(body.config.hidden_size, shape)
 
     def forward(self, given: Forward) -> list[torch.Tensor]:
@@ -77,7 +89,8 @@ class Network(nn.Module):  # type: ignore[misc]
     def means(self, given: Forward) -> torch.Tensor:
         """The mean of the normed hidden states of each span, (spans, d) in float32."""
         device = self.head.centre.device
-        with torch.autocast(device.type, dtype=torch.bfloat16):
+        low = self.precision != torch.float32
+        with torch.autocast(device.type, dtype=torch.bfloat16, enabled=low):
             hidden = self.body(
                 input_ids=torch.from_numpy(given.tokens).to(device),
                 position_ids=torch.from_numpy(given.places).to(device),
@@ -101,14 +114,17 @@ class Network(nn.Module):  # type: ignore[misc]
             self.head.centre[kind] = every.mean(0)
             self.head.spread[kind] = every.std(0) + _LEAST_SPREAD
 
+    def learned(self) -> dict[str, torch.Tensor]:
+        """All that is not the model's, under the names of `state_dict`."""
+        return {
+            name: value for name, value in self.state_dict().items() if "lora_" in name or "head." in name
+        }
+
     def low_rank(self) -> dict[str, NDArray[np.float32]]:
         """The learned matrices: `lora_a` (inputs, rank) and `lora_b` (rank, outputs) of each module."""
         found: dict[str, NDArray[np.float32]] = {}
         for name, value in self.body.named_parameters():
-            for theirs, ours in (
-                (".lora_A.default.weight", ".lora_a"),
-                (".lora_B.default.weight", ".lora_b"),
-            ):
+            for theirs, ours in _PARTS.items():
                 if name.endswith(theirs):
                     path = name.removeprefix("base_model.model.").removesuffix(theirs)
                     found[f"model.{path}{ours}"] = _numpy(value.T)
@@ -116,7 +132,12 @@ class Network(nn.Module):  # type: ignore[misc]
 
 
 class Head(nn.Module):  # type: ignore[misc]
-    """See `PooledHead`, whose tensors these are."""
+    """See `PooledHead`, whose tensors these are.
+
+    While it learns it has terms besides that know no state: what an option (`lean`), a claim, or an option to
+    a question (`asked`) is worth whatever the text says. They learn the habits of the questions, so that the
+    rest need not, and are left out where it answers.
+    """
 
     def __init__(self, size: int, shape: Shape) -> None:
         super().__init__()
@@ -124,7 +145,7 @@ class Head(nn.Module):  # type: ignore[misc]
         self.register_buffer("centre", torch.zeros(3, size))
         self.register_buffer("spread", torch.ones(3, size))
         self.likeness = nn.Parameter(torch.ones(2, size))
-        for name in ("gate", "asked", "mix", "claim"):
+        for name in (*_PRODUCTS, _HABIT):
             self.register_parameter(f"{name}_in", nn.Parameter(torch.randn(rank, size) / size**0.5))
             self.register_parameter(f"{name}_out", nn.Parameter(torch.zeros(size, rank)))
         self.lean = nn.Parameter(torch.zeros(2, size))
@@ -144,19 +165,25 @@ class Head(nn.Module):  # type: ignore[misc]
 
     def tensors(self) -> dict[str, NDArray[np.float32]]:
         """What `PooledHead.of` takes."""
-        return {name: _numpy(value) for name, value in self.state_dict().items()}
+        habits = ("lean", f"{_HABIT}_in", f"{_HABIT}_out")
+        return {name: _numpy(value) for name, value in self.state_dict().items() if name not in habits}
 
     def _scores(self, units: torch.Tensor, kind: str) -> torch.Tensor:
-        root = self.size**0.5
         state, asked, options = units[0], units[1], units[2:]
         key = (state * self.likeness[0] + self._product("mix", state)) * (
-            1 + self._product("gate", asked) / root
-        ) + self._product("asked", asked)
-        scores = self.weight[0] * 8 / self.size * (options @ key) + options @ self.lean[0] / root
+            1 + self._product("gate", asked) / self.size**0.5
+        )
+        if self.training:
+            key = key + self._product(_HABIT, asked)
+        scores = self.weight[0] * 8 / self.size * (options @ key)
+        if self.training:
+            scores = scores + options @ self.lean[0] / self.size**0.5
         if kind != "noul":
             return scores
         holds = (state * self.likeness[1] + self._product("claim", state)) @ asked
-        true = self.weight[1] * 3 / self.size * holds + self.offset[0] + asked @ self.lean[1] / root
+        true = self.weight[1] * 3 / self.size * holds + self.offset[0]
+        if self.training:
+            true = true + asked @ self.lean[1] / self.size**0.5
         return scores * 0.3 * self.weight[2] + torch.stack([true, torch.zeros_like(true)])
 
     def _product(self, name: str, units: torch.Tensor) -> torch.Tensor:

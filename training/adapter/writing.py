@@ -17,9 +17,8 @@ from safetensors import numpy as safetensors
 from dicast_server.adapters import file
 from dicast_server.adapters.document import Adapter, Description, Training, TunedFor
 from dicast_server.adapters.document import Base as BaseModel
+from dicast_server.cli.default_adapter import NAME
 from training.adapter.base import Base
-
-NAME = "decision"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,8 @@ class Diagnostics:
         head_path: how the labels' scores were computed: "rows" or "logits".
         prompt_hash: SHA-256 in hexadecimal of the token ids of all passes.
         scores: raw scores by pass; only with detail "full".
-        score_kind: what they are: "candidate_logit" or "sequence_log_probability_including_eos".
+        score_kind: what they are: "candidate_logit", "sequence_log_probability_including_eos" or
+            "pooled_score".
         prior_corrected: whether the scores after a state without content were subtracted.
         length_normalized: whether candidates' scores were divided by their numbers of tokens.
         entropy: of the answer's probabilities, in nats.

@@ -140,7 +140,7 @@ def test_a_head_in_half_precision_is_read_and_one_that_is_not_finite_is_refused(
     tensors = {name: each.astype(np.float16) for name, each in pooled_heads.tensors(64).items()}
     stored = Contents(contents.adapter, contents.weights, safetensors.numpy.save(tensors))
     assert head_of(loaded, stored) is not None
-    tensors["lean"][0, 0] = np.nan
+    tensors["likeness"][0, 0] = np.nan
     broken = Contents(contents.adapter, contents.weights, safetensors.numpy.save(tensors))
     with pytest.raises(AdapterRefused, match="not finite"):
         head_of(loaded, broken)

@@ -31,19 +31,17 @@ def by_hand(
         return [sum(of[f"{name}_out"][i][k] * inner[k] for k in range(RANK)) for i in every]
 
     s, q = unit(means[0], 0), unit(means[1], 1)
-    m, g, own = product("mix", s), product("gate", q), product("asked", q)
-    key = [(s[i] * of["likeness"][0][i] + m[i]) * (1 + g[i] / root) + own[i] for i in every]
+    m, g = product("mix", s), product("gate", q)
+    key = [(s[i] * of["likeness"][0][i] + m[i]) * (1 + g[i] / root) for i in every]
     scores = []
     for mean in means[2:]:
         o = unit(mean, 2)
-        fits = sum(o[i] * key[i] for i in every)
-        scores.append(of["weight"][0] * 8 / SIZE * fits + sum(of["lean"][0][i] * o[i] for i in every) / root)
+        scores.append(of["weight"][0] * 8 / SIZE * sum(o[i] * key[i] for i in every))
     if is_predicate:
         p = product("claim", s)
         holds = sum((s[i] * of["likeness"][1][i] + p[i]) * q[i] for i in every)
         scores = [score * 0.3 * of["weight"][2] for score in scores]
         scores[0] += of["weight"][1] * 3 / SIZE * holds + of["offset"][0]
-        scores[0] += sum(of["lean"][1][i] * q[i] for i in every) / root
     return [float(score) for score in scores]
 
 
@@ -58,7 +56,7 @@ def test_scores_are_those_of_the_formula(is_predicate: bool, options: int) -> No
 
 def test_a_mean_that_is_the_usual_one_stays_zeros() -> None:
     tensors = {**pooled_heads.tensors(SIZE, RANK), "centre": np.zeros((3, SIZE))}
-    means = [[0.0] * SIZE, [1.0] * SIZE, [0.0] * SIZE, [2.0] * SIZE]
+    means = [[1.0] * SIZE, [0.0] * SIZE, [0.0] * SIZE, [2.0] * SIZE]
     found = PooledHead.of(tensors).scores(True, means)
     assert found == pytest.approx(by_hand(tensors, True, means), rel=1e-12)
     assert found[1] != 0.0
@@ -77,7 +75,7 @@ def test_what_is_given_may_change_afterwards() -> None:
     head = PooledHead.of(tensors)
     means = np.ones((4, SIZE))
     before = head.scores(False, means)
-    tensors["lean"][:] = 0.0
+    tensors["likeness"][:] = 0.0
     assert head.scores(False, means) == before
 
 
@@ -91,7 +89,7 @@ def test_means_of_another_model_are_refused(means: NDArray[np.float64]) -> None:
     ("change", "problem"),
     [
         ({"centre": None}, "no matrices centre and gate_in"),
-        ({"asked_out": None}, "missing or unknown tensors: asked_out"),
+        ({"mix_out": None}, "missing or unknown tensors: mix_out"),
         ({"extra": np.ones(1)}, "missing or unknown tensors: extra"),
         ({"claim_in": np.ones((RANK, SIZE + 1))}, "claim_in has shape"),
         ({"weight": np.ones((3, 1))}, "weight has shape"),

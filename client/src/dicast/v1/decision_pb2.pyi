@@ -1453,7 +1453,8 @@ class Diagnostics(_message.Message):
     """
     score_kind: _builtins.str
     """score_kind says what the raw scores are: "candidate_logit" (of one token) or
-    "sequence_log_probability_including_eos" (of all tokens, the end of the turn included).
+    "sequence_log_probability_including_eos" (of all tokens, the end of the turn included) or
+    "pooled_score" (of a head over hidden states).
     """
     prior_corrected: _builtins.bool
     """prior_corrected: the scores after a state without content were subtracted."""

@@ -15,13 +15,16 @@ Numbers: TypeAlias = NDArray[np.float64]
 _STATE, _QUESTION, _OPTION = 0, 1, 2
 """Rows of `centre` and `spread`: the kinds of spans."""
 
-_PRODUCTS = ("gate", "asked", "mix", "claim")
+_PRODUCTS = ("gate", "mix", "claim")
 """Each a product of two thin matrices: x_in reads `rank` numbers of d, x_out writes d of them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PooledHead:
     """Compares options with what a state and a question make of each other.
+
+    Each score is a product with the state: what an option or a question is worth whatever the state says
+    would be learned from some fields and mislead in others.
 
     `tensors` are float64 and never written to, `size` is d, that of the model's hidden states.
     """
@@ -35,8 +38,8 @@ class PooledHead:
 
         Args:
             tensors: of any float type, with d the size of the hidden states and r any rank: centre and
-                spread (3, d), likeness and lean (2, d), weight (3,), offset (1,), and for each x of gate,
-                asked, mix and claim x_in (r, d) and x_out (d, r).
+                spread (3, d), likeness (2, d), weight (3,), offset (1,), and for each x of gate, mix and
+                claim x_in (r, d) and x_out (d, r).
 
         Raises:
             ValueError: one is missing, unknown, of another shape or not finite, or a spread is not above 0.
@@ -83,19 +86,14 @@ class PooledHead:
         key = (state * of["likeness"][0] + self._product("mix", state)) * (
             1 + self._product("gate", asked) / root
         )
-        key += self._product("asked", asked)
         scores = []
         for mean in every[_OPTION:]:
-            option = self._unit(mean, _OPTION)
-            fits = of["weight"][0] * 8 / self.size * (option @ key)
-            scores.append(float(fits + of["lean"][0] @ option / root))
+            scores.append(float(of["weight"][0] * 8 / self.size * (self._unit(mean, _OPTION) @ key)))
         if not is_predicate:
             return tuple(scores)
         scores = [score * 0.3 * float(of["weight"][2]) for score in scores]
         holds = (state * of["likeness"][1] + self._product("claim", state)) @ asked
-        scores[0] += float(
-            of["weight"][1] * 3 / self.size * holds + of["offset"][0] + of["lean"][1] @ asked / root
-        )
+        scores[0] += float(of["weight"][1] * 3 / self.size * holds + of["offset"][0])
         return tuple(scores)
 
     def _unit(self, mean: Numbers, kind: int) -> Numbers:
@@ -117,7 +115,6 @@ def _shapes(size: int, rank: int) -> dict[str, tuple[int, ...]]:
         "centre": (3, size),
         "spread": (3, size),
         "likeness": (2, size),
-        "lean": (2, size),
         "weight": (3,),
         "offset": (1,),
         **{f"{name}_in": (rank, size) for name in _PRODUCTS},

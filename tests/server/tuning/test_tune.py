@@ -10,9 +10,7 @@ from typing import Any
 
 import labelled_rows
 import pytest
-import tiny_models
 from labelled_rows import Row
-from mlx.utils import tree_flatten
 
 from dicast.cli.command import CommandError
 from dicast_server.adapters import file, places
@@ -22,29 +20,12 @@ from dicast_server.evaluation.comparison import System, evaluate
 from dicast_server.tuning import training
 from dicast_server.tuning.verdicts import Verdict, verdict
 
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    settings = tiny_models.config("llama", 272)
-    weights = dict(tree_flatten(tiny_models.model(settings, 0).parameters()))
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    return str(tiny_models.write_folder(folder, settings, weights, tiny_models.qwen_like()))
-
-
-@pytest.fixture(autouse=True)
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("DICAST_DATA", str(tmp_path / "data"))
-    monkeypatch.setenv("DICAST_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("folders")
 
 
 def run(data: Path, model: str, *more: str) -> int:
     settings = ["--learning-rate", "0.005", "--layers", "2", "--epochs", "8"]
     return tune.main([str(data), "--model", model, *settings, *more])
-
-
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return labelled_rows.write(tmp_path / "Front doors.jsonl", labelled_rows.doors())
 
 
 def test_an_adapter_is_learned_where_a_server_finds_it(
