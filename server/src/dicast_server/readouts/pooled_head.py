@@ -23,8 +23,8 @@ _PRODUCTS = ("gate", "mix", "claim")
 class PooledHead:
     """Compares options with what a state and a question make of each other.
 
-    Each score is a product with the state: what an option or a question is worth whatever the state says
-    would be learned from some fields and mislead in others.
+    But for one offset of all predicates, each score is a product with the state: what an option or a question
+    is worth whatever the state says would be learned from some fields and mislead in others.
 
     `tensors` are float64 and never written to, `size` is d, that of the model's hidden states.
     """
