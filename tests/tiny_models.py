@@ -337,3 +337,10 @@ def write_folder(
     mx.save_safetensors(str(folder / "model.safetensors"), weights, {"format": "mlx"})
     tokenizer.save_pretrained(folder)
     return folder
+
+
+def llama_folder(folder: Path, seed: int = 0) -> Path:
+    """Write a tiny random llama with a chat template."""
+    settings = config("llama", 272)
+    weights = dict(tree_flatten(model(settings, seed).parameters()))
+    return write_folder(folder, settings, weights, qwen_like())

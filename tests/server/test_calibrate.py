@@ -10,7 +10,6 @@ from typing import Any
 import labelled_rows
 import pytest
 import tiny_models
-from mlx.utils import tree_flatten
 
 from dicast.cli.command import CommandError
 from dicast_server.calibration import file
@@ -22,10 +21,7 @@ from dicast_server.evaluation.source import SourceLost
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
-    settings = tiny_models.config("llama", 272)
-    weights = dict(tree_flatten(tiny_models.model(settings, 0).parameters()))
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    return str(tiny_models.write_folder(folder, settings, weights, tiny_models.qwen_like()))
+    return str(tiny_models.llama_folder(tmp_path_factory.mktemp("models") / "tiny"))
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import tiny_models
-from mlx.utils import tree_flatten
 
 from dicast_server.cli import serve
 from dicast_server.cli.profile import main
@@ -18,15 +17,9 @@ from dicast_server.service import loading
 from dicast_server.service.loading import load_served
 
 
-def write_model(folder: Path, seed: int = 0) -> Path:
-    settings = tiny_models.config("llama", 272)
-    weights = dict(tree_flatten(tiny_models.model(settings, seed).parameters()))
-    return tiny_models.write_folder(folder, settings, weights, tiny_models.qwen_like())
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_model(tmp_path_factory.mktemp("models") / "tiny")
+    return tiny_models.llama_folder(tmp_path_factory.mktemp("models") / "tiny")
 
 
 def test_a_measured_table_decides_what_shares_forwards(
@@ -76,7 +69,7 @@ def test_a_profile_of_other_weights_or_prompts_is_refused(
     folder: Path, written: Path, tmp_path: Path
 ) -> None:
     file = ProfileFile.read(written)
-    other = write_model(tmp_path / "other", seed=1)
+    other = tiny_models.llama_folder(tmp_path / "other", seed=1)
     with pytest.raises(ModelRefused, match="was made for other weights, tiny"):
         load_served(str(other), tmp_path, profile=file)
     pins = file.made_for.model_copy(update={"prompt_version": "letters-0"})

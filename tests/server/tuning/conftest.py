@@ -5,16 +5,12 @@ from pathlib import Path
 import labelled_rows
 import pytest
 import tiny_models
-from mlx.utils import tree_flatten
 
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The folder of a tiny llama."""
-    settings = tiny_models.config("llama", 272)
-    weights = dict(tree_flatten(tiny_models.model(settings, 0).parameters()))
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    return str(tiny_models.write_folder(folder, settings, weights, tiny_models.qwen_like()))
+    return str(tiny_models.llama_folder(tmp_path_factory.mktemp("models") / "tiny"))
 
 
 @pytest.fixture
