@@ -8,6 +8,7 @@ VENV := .venv/bin
 # One environment; another device makes it anew.
 READY := .venv/ready-$(DEVICE)
 ADAPTER := server/src/dicast_server/embedded_adapter
+QUESTIONS := server/src/dicast_server/calibration/questions.jsonl
 PROTOS := $(sort $(shell find proto -name '*.proto'))
 SERVICES := $(filter %_service.proto,$(PROTOS))
 PROTOC = PATH=$(CURDIR)/$(TOOLS):$$PATH $(TOOLS)/python -m grpc_tools.protoc -Iproto
@@ -46,7 +47,8 @@ clients: $(READY) .clients/python/ready .clients/node/ready ## Run other people'
 adapter: $(READY) .training/ready ## Learn, calibrate and measure the embedded model's adapter anew (up to an hour)
 	.training/bin/python -m training.adapter --work build/adapter --out $(ADAPTER) \
 	  --golden tests/fixtures/embedded_adapter.jsonl $(ARGS)
-	$(VENV)/dicast calibrate build/adapter/held-out.jsonl --out $(ADAPTER)/calibration.json
+	cat build/adapter/held-out.jsonl $(QUESTIONS) > build/adapter/calibration.jsonl
+	$(VENV)/dicast calibrate build/adapter/calibration.jsonl --out $(ADAPTER)/calibration.json
 	$(VENV)/python benchmarks/embedded.py --json build/adapter/measured.json \
 	  --page docs/embedded-model.md --page $(ADAPTER)/MODEL_CARD.md
 
