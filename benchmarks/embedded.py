@@ -85,7 +85,7 @@ GOALS = (
         lambda value: value <= 15,
     ),
     Goal(
-        "log loss, below the plain model's by",
+        "log loss of all questions, below the plain model's by",
         lambda before, after: before["all"]["log_loss"]["value"] - after["all"]["log_loss"]["value"],
         "more than 0",
         lambda value: value > 0,
@@ -164,7 +164,7 @@ def table(results: Mapping[str, Any]) -> str:
     for name, row in rows.items():
         cells = [_cell(row[kind]) for kind in TYPES]
         lines.append(
-            f"| {name} | {' | '.join(cells)} | {row['auc']:.2f} | {row['turned']:.0%} "
+            f"| {name} | {' | '.join(cells)} | {row['auc']:.3f} | {row['turned']:.0%} "
             f"| {row['ms_an_item']:.0f} |"
         )
     before, after = (rows[name] for name in SYSTEMS)

@@ -12,7 +12,7 @@ _MODEL = "smollm2-135m-instruct"
 SYSTEMONE_REQUESTS: dict[str, Any] = {
     "every type of question": {
         "model": "jev-latest",
-        "state": {"parcel": 7, "days without a scan": 9},
+        "state": {"order": 7, "note": "The parcel has not moved for nine days."},
         "questions": {
             "late": {"type": "noul", "instructions": "Is the parcel late?"},
             "team": {"type": "choice", "instructions": "Who should look into it?", "criteria": _TEAMS},
